@@ -1,0 +1,178 @@
+#include "vpu/interpreter.h"
+
+#include <algorithm>
+#include <new>
+
+#include "interpreter/memory.h"
+#include "interpreter/program.h"
+#include "isa/isa.h"
+
+namespace vpu {
+namespace {
+
+// At most `limit` of the workers, since scratch was sized for so many.
+class LimitedWorkers final : public Workers {
+ public:
+  LimitedWorkers(Workers& workers, int limit)
+      : workers_(workers), count_(std::clamp(workers.count(), 1, limit)) {}
+  int count() const override { return count_; }
+  void run(int tasks, TaskRef task) override { workers_.run(tasks, task); }
+
+ private:
+  Workers& workers_;
+  int count_;
+};
+
+struct Step {
+  KernelPtr kernel;
+  size_t first_input;  // in Impl::operands
+  size_t inputs;
+  size_t output;  // in Impl::operands
+};
+
+// An operand that the caller passes: operands[operand] = argument `position`.
+struct Binding {
+  size_t operand;
+  uint64_t position;
+};
+
+}  // namespace
+
+struct Interpreter::Impl {
+  const isa::Isa* isa = nullptr;
+  Program program;
+  int max_workers = 1;
+  std::vector<InstructionInfo> instructions;
+  AlignedMemory arena;
+  AlignedMemory scratch;
+  std::vector<Step> steps;
+  std::vector<void*> operands;  // of all steps; constants are among them, and never written
+  std::vector<Binding> bound_inputs;
+  std::vector<Binding> bound_outputs;
+
+  Status load(const void* blob, size_t size, const LoadOptions& options);
+  Status prepare(size_t index, size_t* scratch_bytes);
+  void add_operand(uint32_t tensor);
+};
+
+Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions& options) {
+  Blob blob;
+  VPU_RETURN_IF_ERROR(open_blob(data, size, &blob));
+  VPU_RETURN_IF_ERROR(read_program(blob, &program));
+  VPU_RETURN_IF_ERROR(isa::choose_isa(options.isa, &isa));
+  max_workers = std::max(options.max_workers, 1);
+
+  const auto arena_size = static_cast<size_t>(program.schema->arena_size());
+  arena = allocate_aligned(arena_size);
+  if (arena == nullptr) {
+    return error(Code::kUnavailable, "no memory for the arena of %zu bytes", arena_size);
+  }
+  size_t scratch_bytes = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    VPU_RETURN_IF_ERROR(prepare(i, &scratch_bytes));
+  }
+  const size_t workers = static_cast<size_t>(max_workers);
+  scratch = allocate_aligned(align_up(scratch_bytes) * workers);
+  if (scratch == nullptr) {
+    return error(Code::kUnavailable, "no memory for scratch: %zu times %zu bytes", workers,
+                 align_up(scratch_bytes));
+  }
+  return {};
+}
+
+Status Interpreter::Impl::prepare(size_t index, size_t* scratch_bytes) {
+  const schema::Instruction& instruction = *program.instructions[index];
+  const auto* inputs = instruction.inputs();
+  PrepareContext context{
+      instruction, {}, program.tensors[instruction.output()], *isa, program.tensors};
+  Step step{nullptr, operands.size(), inputs == nullptr ? 0 : inputs->size(), 0};
+  for (uint32_t k = 0; k < step.inputs; ++k) {
+    context.inputs.push_back(program.tensors[inputs->Get(k)]);
+    add_operand(inputs->Get(k));
+  }
+  step.output = operands.size();
+  add_operand(instruction.output());
+
+  const PrepareFn prepare_kernel = find_kernel(instruction.op_type());
+  const Status status = prepare_kernel == nullptr
+                            ? error(Code::kUnavailable, "this library has no kernel for it")
+                            : prepare_kernel(context, &step.kernel);
+  if (!status.ok()) {
+    return Status(status.code(), describe(program, index) + ": " + status.message());
+  }
+  *scratch_bytes = std::max(*scratch_bytes, step.kernel->scratch_bytes());
+  instructions.push_back({schema::EnumNameOp(instruction.op_type()),
+                          instruction.name() == nullptr ? "" : instruction.name()->str(),
+                          instruction.debug_id(),
+                          context.output.elements() * step.kernel->macs_per_output()});
+  steps.push_back(std::move(step));
+  return {};
+}
+
+void Interpreter::Impl::add_operand(uint32_t tensor) {
+  const Place& place = program.places[tensor];
+  void* address = nullptr;
+  switch (place.storage) {
+    case schema::Storage_Arena:
+      address = arena.get() + place.offset;
+      break;
+    case schema::Storage_Constant:
+      address = const_cast<void*>(program.tensors[tensor].constant);
+      break;
+    case schema::Storage_Input:
+      bound_inputs.push_back({operands.size(), place.offset});
+      break;
+    case schema::Storage_Output:
+      bound_outputs.push_back({operands.size(), place.offset});
+      break;
+  }
+  operands.push_back(address);
+}
+
+Interpreter::Interpreter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Interpreter::~Interpreter() = default;
+
+Status Interpreter::load(const void* blob, size_t size, const LoadOptions& options,
+                         std::unique_ptr<Interpreter>* out) {
+  try {
+    auto impl = std::make_unique<Impl>();
+    VPU_RETURN_IF_ERROR(impl->load(blob, size, options));
+    out->reset(new Interpreter(std::move(impl)));
+    return {};
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kUnavailable, "no memory to prepare the VPU program");
+  }
+}
+
+const std::vector<ArgumentInfo>& Interpreter::inputs() const { return impl_->program.inputs; }
+const std::vector<ArgumentInfo>& Interpreter::outputs() const { return impl_->program.outputs; }
+const std::vector<InstructionInfo>& Interpreter::instructions() const {
+  return impl_->instructions;
+}
+const TensorInfo& Interpreter::output_of(size_t instruction) const {
+  return impl_->program.tensors[impl_->program.instructions[instruction]->output()];
+}
+const char* Interpreter::isa() const { return impl_->isa->name; }
+size_t Interpreter::arena_bytes() const {
+  return static_cast<size_t>(impl_->program.schema->arena_size());
+}
+
+void Interpreter::execute(const void* const* inputs, void* const* outputs, Workers& workers,
+                          Observer* observer) {
+  std::vector<void*>& operands = impl_->operands;
+  for (const Binding& b : impl_->bound_inputs) {
+    operands[b.operand] = const_cast<void*>(inputs[b.position]);
+  }
+  for (const Binding& b : impl_->bound_outputs) operands[b.operand] = outputs[b.position];
+
+  LimitedWorkers limited(workers, impl_->max_workers);
+  for (size_t i = 0; i < impl_->steps.size(); ++i) {
+    const Step& step = impl_->steps[i];
+    void* output = operands[step.output];
+    if (observer != nullptr) observer->before(i);
+    step.kernel->run({operands.data() + step.first_input, output, limited, impl_->scratch.get()});
+    if (observer != nullptr) observer->after(i, output);
+  }
+}
+
+}  // namespace vpu

@@ -1,0 +1,90 @@
+// Convolution as a matrix product: the pixels of a block of output rows, each seeing the runs of
+// its strip, times the weights.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/conv_geometry.h"
+#include "ops/strip.h"
+#include "ops/weighted.h"
+
+namespace vpu {
+
+// Groups that together are narrower than a panel are computed as one, with zeros where a weight
+// would join two of them: it costs no more multiplications, and copies whole pixels.
+inline int64_t groups_side_by_side(const isa::Isa& isa, const ConvGeometry& g) {
+  int64_t together = std::max<int64_t>(isa.gemm_tile.nr / (g.out_channels / g.groups), 1);
+  while (g.groups % together != 0) --together;
+  return together;
+}
+
+class DenseConv final : public Kernel {
+ public:
+  DenseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted)
+      : DenseConv(isa, geometry, weighted, groups_side_by_side(isa, geometry)) {}
+
+  size_t scratch_bytes() const override { return strip_.bytes(); }
+  int64_t macs_per_output() const override {
+    return g_.y.taps * g_.x.taps * (g_.channels / g_.groups);
+  }
+
+  void run(const RunContext& context) const override {
+    const int64_t strip_bytes = g_.images * strip_.image_bytes() * product_.groups();
+    product_.split(context, scratch_bytes(), g_.images * g_.y.output, g_.x.output, strip_bytes,
+                   [&](const Part& part, std::byte* scratch) { run_part(context, part, scratch); });
+  }
+
+ private:
+  DenseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted,
+            int64_t together)
+      : g_(geometry),
+        group_channels_(together * geometry.channels / geometry.groups),
+        strip_(isa, geometry, group_channels_, static_cast<int8_t>(weighted.x_zero_point)),
+        product_(isa, weighted, geometry.groups / together, strip_.run_count(), strip_.run_length(),
+                 [&](int64_t group, std::vector<int8_t>* buffer) {
+                   return side_by_side(geometry, weighted, together, group, buffer);
+                 }) {}
+
+  // The weights of `together` groups as rows over all of their channels.
+  static const int8_t* side_by_side(const ConvGeometry& g, const Weighted& weighted,
+                                    int64_t together, int64_t group, std::vector<int8_t>* buffer) {
+    const int64_t out_channels = g.out_channels / g.groups;  // of one group
+    const int64_t channels = g.channels / g.groups;
+    const int64_t taps = g.y.taps * g.x.taps;
+    const int8_t* weight = weighted.weight + group * together * out_channels * weighted.per_channel;
+    if (together == 1) return weight;
+    buffer->assign(static_cast<size_t>(together * out_channels * taps * together * channels), 0);
+    for (int64_t n = 0; n < together * out_channels; ++n) {
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t place = (n * taps + t) * together + n / out_channels;
+        std::copy_n(weight + (n * taps + t) * channels, channels,
+                    buffer->data() + place * channels);
+      }
+    }
+    return buffer->data();
+  }
+
+  void run_part(const RunContext& context, const Part& part, std::byte* scratch) const {
+    for (int64_t row = part.row_begin; row < part.row_end;) {
+      const int64_t image = row / g_.y.output;
+      const int64_t oy = row % g_.y.output;
+      const int64_t count = std::min({strip_.rows(), part.row_end - row, g_.y.output - oy});
+      const int8_t* x = context.input<int8_t>(0) + image * g_.y.input * g_.row_stride();
+      product_.for_each_group(part, [&](int64_t group, int64_t begin, int64_t end) {
+        strip_.copy(x + group * group_channels_, oy, count, scratch);
+        isa::Gemm block = product_.block_at(context, group, row * g_.x.output);
+        strip_.describe(scratch, count, &block);
+        product_.multiply(block, begin, end);
+      });
+      row += count;
+    }
+  }
+
+  ConvGeometry g_;
+  int64_t group_channels_;
+  Strip strip_;
+  WeightedProduct product_;
+};
+
+}  // namespace vpu

@@ -1,0 +1,141 @@
+// Convolution of each channel with its own filter, straight from the image: every tap is a pointer
+// that moves along with the output pixels.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/conv_geometry.h"
+#include "ops/parallel.h"
+#include "ops/weighted.h"
+
+namespace vpu {
+
+class DepthwiseConv final : public Kernel {
+ public:
+  DepthwiseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted)
+      : isa_(isa),
+        g_(geometry),
+        weighted_(weighted),
+        taps_(padded_taps(isa, geometry)),
+        by_columns_(taps_ == geometry.x.taps * padded_to_step(isa, geometry.y.taps)),
+        padding_(static_cast<size_t>(geometry.row_stride()),
+                 static_cast<int8_t>(weighted.x_zero_point)) {
+    pack();
+  }
+
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(taps_) * sizeof(const int8_t*);
+  }
+
+  int64_t macs_per_output() const override { return weighted_.per_channel; }
+
+  // A unit is a row of outputs.
+  void run(const RunContext& context) const override {
+    const int64_t work = g_.x.output * g_.channels * weighted_.per_channel / 4 + 1;
+    parallel(context.workers, g_.images * g_.y.output, work,
+             [&](int task, int64_t begin, int64_t end) {
+               auto** taps = reinterpret_cast<const int8_t**>(
+                   context.scratch + static_cast<size_t>(task) * align_up(scratch_bytes()));
+               for (int64_t row = begin; row < end; ++row) run_row(context, row, taps);
+             });
+  }
+
+ private:
+  static int64_t padded_to_step(const isa::Isa& isa, int64_t taps) {
+    return ceil_div(taps, isa.depthwise_tile.tap_step) * isa.depthwise_tile.tap_step;
+  }
+  static int64_t padded_taps(const isa::Isa& isa, const ConvGeometry& g) {
+    return padded_to_step(isa, g.y.taps * g.x.taps);
+  }
+
+  // Calls f(place among the packed taps, ky, kx) for every tap.
+  template <class F>
+  void for_each_tap(F f) const {
+    for (int64_t ky = 0; ky < g_.y.taps; ++ky) {
+      for (int64_t kx = 0; kx < g_.x.taps; ++kx) {
+        f(by_columns_ ? kx * (taps_ / g_.x.taps) + ky : ky * g_.x.taps + kx, ky, kx);
+      }
+    }
+  }
+
+  void pack() {
+    const isa::DepthwiseTile& tile = isa_.depthwise_tile;
+    const int64_t padded = ceil_div(g_.channels, tile.block) * tile.block;
+    weight_.assign(static_cast<size_t>(padded * taps_), 0);
+    bias_.assign(static_cast<size_t>(padded), 0);
+    multiplier_.assign(static_cast<size_t>(padded), 0);
+    for (int64_t i = 0; i < padded; ++i) {
+      const int64_t block = i / tile.block * tile.block;
+      const int64_t at = i - block;
+      const int64_t c = block + (tile.order == nullptr ? at : tile.order[at]);
+      if (c >= g_.channels) continue;
+      bias_[static_cast<size_t>(i)] = weighted_.folded_bias(c, tile.offset);
+      multiplier_[static_cast<size_t>(i)] = weighted_.multiplier[c];
+      const int8_t* weight = weighted_.weight + c * weighted_.per_channel;
+      for_each_tap([&](int64_t t, int64_t ky, int64_t kx) {
+        const int64_t group = t / tile.tap_step;
+        const int64_t place =
+            block * taps_ + (group * tile.block + at) * tile.tap_step + t % tile.tap_step;
+        weight_[static_cast<size_t>(place)] = weight[ky * g_.x.taps + kx];
+      });
+    }
+  }
+
+  void run_row(const RunContext& context, int64_t row, const int8_t** taps) const {
+    const int8_t* image =
+        context.input<int8_t>(0) + row / g_.y.output * g_.y.input * g_.row_stride();
+    const int64_t begin = g_.x.interior_begin();
+    const int64_t end = g_.x.interior_end();
+    for (int64_t ox = 0; ox < g_.x.output;) {
+      const int64_t pixels = ox == begin && end > begin ? end - begin : 1;
+      find_taps(image, row % g_.y.output, ox, taps);
+      run_pixels(context, row * g_.x.output + ox, pixels, taps);
+      ox += pixels;
+    }
+  }
+
+  // Taps outside the image, and those that only make up the number, read padding.
+  void find_taps(const int8_t* image, int64_t oy, int64_t ox, const int8_t** taps) const {
+    std::fill_n(taps, taps_, padding_.data());
+    for_each_tap([&](int64_t t, int64_t ky, int64_t kx) {
+      const int64_t iy = g_.y.position(oy, ky);
+      const int64_t ix = g_.x.position(ox, kx);
+      if (!g_.y.inside(iy) || !g_.x.inside(ix)) return;
+      taps[t] = image + iy * g_.row_stride() + ix * g_.channels;
+    });
+  }
+
+  void run_pixels(const RunContext& context, int64_t pixel, int64_t pixels,
+                  const int8_t* const* taps) const {
+    isa::Depthwise args{};
+    args.taps = taps;
+    args.tap_count = static_cast<int>(taps_);
+    args.x_stride = g_.x.stride * g_.channels;
+    args.pixels = pixels;
+    const bool columns = by_columns_ && g_.y.taps == 3 && g_.x.taps == 3 && g_.x.dilation == 1;
+    args.column_step = columns && g_.x.stride <= 2 ? static_cast<int>(g_.x.stride) : 0;
+    args.channels = g_.channels;
+    args.weight = weight_.data();
+    args.bias = bias_.data();
+    args.multiplier = multiplier_.data();
+    args.residual = weighted_.residual_in(context);
+    if (args.residual.x != nullptr) args.residual.x += pixel * g_.channels;
+    args.y = context.out<int8_t>() + pixel * g_.channels;
+    args.y_stride = g_.channels;
+    args.store = weighted_.store;
+    isa_.depthwise(args);
+  }
+
+  const isa::Isa& isa_;
+  ConvGeometry g_;
+  Weighted weighted_;
+  int64_t taps_;  // padded to what the set takes at a time
+  bool by_columns_;
+  std::vector<int8_t> padding_;  // a row of the image
+  AlignedVector<int8_t> weight_;
+  AlignedVector<int32_t> bias_;
+  AlignedVector<float> multiplier_;
+};
+
+}  // namespace vpu

@@ -1,0 +1,162 @@
+// A block of image rows as convolution kernels read it: copied, packed and padded, so that a row of
+// the filter lies under every output pixel without a gap, and the pixels of all output rows of the
+// block lie at one distance.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "isa/micro_kernels.h"
+#include "ops/conv_geometry.h"
+
+namespace vpu {
+
+// The layout, for blocks of at most `rows` output rows.
+//
+// A strip is made of planes of image rows. With stride s, output row o reads plane t % s at row
+// o + t / s for the filter's row t: going down one output row is going down one row in any plane.
+// A dilated filter has a plane for each of its rows.
+class Strip {
+ public:
+  Strip(const isa::Isa& isa, const ConvGeometry& g, int64_t channels, int8_t zero_point)
+      : isa_(isa),
+        g_(g),
+        channels_(channels),
+        // Of a filter one pixel wide, only the columns it sees are copied.
+        columns_{g.x.input, 0, 1, g.x.taps == 1 ? g.x.stride : 1, g.x.pad, 1},
+        stride_(g.x.stride / columns_.stride) {
+    const int64_t span = (g.x.output - 1) * stride_ + (g.x.taps - 1) * g.x.dilation + 1;
+    // The padding right of a row may be the one left of the next.
+    const int64_t right = std::max<int64_t>(span - g.x.pad - g.x.input, 0);
+    shared_ = columns_.stride == 1 ? std::min(g.x.pad, right) : 0;
+    row_pixels_ = std::max(ceil_div(span - shared_, stride_), g.x.output);
+    columns_.output = row_pixels_ * stride_;
+    padding_.assign(static_cast<size_t>(std::max(columns_.output, shared_) * channels), zero_point);
+    find_planes();
+    choose_rows();
+    find_runs();
+    if (row_pixels_ != g.x.output) {
+      for (int64_t i = 0; i < block_pixels(rows_); ++i) {
+        const int64_t x = i % row_pixels_;
+        const bool outside = x >= g.x.output;
+        y_rows_.push_back(static_cast<int32_t>(outside ? -1 : i / row_pixels_ * g.x.output + x));
+      }
+    }
+  }
+
+  int64_t rows() const { return rows_; }
+  int64_t run_length() const { return run_length_; }
+  int64_t run_count() const { return static_cast<int64_t>(runs_.size()); }
+  int64_t image_bytes() const { return g_.y.output * planes() * row_bytes(); }
+
+  // Memory for a block; the micro-kernel reads rows up to a multiple of its tile's, and runs up to
+  // a multiple of its step.
+  size_t bytes() const {
+    const isa::GemmTile& tile = isa_.gemm_tile;
+    const int64_t beyond = tile.mr * pixel_bytes() * stride_ + tile.k_step * tile.a_bytes;
+    return static_cast<size_t>(plane_rows_.back() * row_bytes() + shared_ * pixel_bytes() + beyond);
+  }
+
+  // Copies what output rows [row, row + count) of an image see.
+  void copy(const int8_t* image, int64_t row, int64_t count, std::byte* strip) const {
+    for (int64_t p = 0; p < planes(); ++p) {
+      std::byte* dst = strip + plane_rows_[p] * row_bytes();
+      for (int64_t i = 0; i < count + beyond_[p]; ++i, dst += row_bytes()) {
+        const int64_t iy = (row + i) * g_.y.stride + first_[p] - g_.y.pad;
+        if (g_.y.inside(iy)) {
+          copy_row(image + iy * g_.row_stride(), dst);
+        } else {
+          pad(dst, columns_.output);
+        }
+      }
+      pad(dst, shared_);
+    }
+  }
+
+  // What the micro-kernel is to read of a block of `count` output rows, and where it is to write,
+  // counted in pixels from the block's first.
+  void describe(const std::byte* strip, int64_t count, isa::Gemm* g) const {
+    g->a = strip;
+    g->a_stride = stride_ * pixel_bytes();
+    g->runs = runs_.data();
+    g->rows = block_pixels(count);
+    g->y_rows = y_rows_.empty() ? nullptr : y_rows_.data();
+  }
+
+ private:
+  static constexpr int64_t kBytes = 256 * 1024;  // leaves the L2 cache to weights and outputs
+
+  int64_t planes() const { return static_cast<int64_t>(first_.size()); }
+  int64_t pixel_bytes() const { return channels_ * isa_.gemm_tile.a_bytes; }
+  int64_t row_bytes() const { return columns_.output * pixel_bytes(); }
+  int64_t block_pixels(int64_t rows) const { return (rows - 1) * row_pixels_ + g_.x.output; }
+
+  void find_planes() {
+    const ConvAxis& y = g_.y;
+    const bool dilated = y.dilation > 1;
+    const int64_t planes = dilated ? y.taps : std::min(y.taps, y.stride);
+    for (int64_t p = 0; p < planes; ++p) {
+      first_.push_back(p * y.dilation);
+      beyond_.push_back(dilated ? 0 : (y.taps - 1 - p) / y.stride);
+    }
+  }
+
+  void choose_rows() {
+    int64_t beyond = 0;
+    for (const int64_t rows : beyond_) beyond += rows;
+    const int64_t most = std::max<int64_t>((kBytes / row_bytes() - beyond) / planes(), 1);
+    rows_ = ceil_div(g_.y.output, ceil_div(g_.y.output, most));
+    plane_rows_.push_back(0);
+    for (const int64_t rows : beyond_) plane_rows_.push_back(plane_rows_.back() + rows_ + rows);
+  }
+
+  // A row of the filter is one run where its pixels are neighbours.
+  void find_runs() {
+    const bool whole = g_.x.dilation == 1 || g_.x.taps == 1;
+    run_length_ = (whole ? g_.x.taps : 1) * channels_;
+    for (int64_t t = 0; t < g_.y.taps; ++t) {
+      const int64_t row = plane_rows_[t % planes()] + t / planes();
+      for (int64_t x = 0; x < (whole ? 1 : g_.x.taps); ++x) {
+        const int64_t pixel = row * columns_.output + x * g_.x.dilation;
+        runs_.push_back(static_cast<int32_t>(pixel * pixel_bytes()));
+      }
+    }
+  }
+
+  void copy_row(const int8_t* row, std::byte* dst) const {
+    const int64_t begin = columns_.interior_begin();
+    const int64_t end = columns_.interior_end();
+    pad(dst, begin);
+    const int8_t* src = row + columns_.position(begin, 0) * g_.channels;
+    std::byte* to = dst + begin * pixel_bytes();
+    if (columns_.stride == 1 && channels_ == g_.channels) {
+      if (end > begin) isa_.pack_a(to, 0, src, 0, 1, (end - begin) * channels_);
+    } else {
+      isa_.pack_a(to, pixel_bytes(), src, columns_.stride * g_.channels, end - begin, channels_);
+    }
+    pad(dst + end * pixel_bytes(), columns_.output - end);
+  }
+
+  void pad(std::byte* dst, int64_t pixels) const {
+    if (pixels > 0) isa_.pack_a(dst, 0, padding_.data(), 0, 1, pixels * channels_);
+  }
+
+  const isa::Isa& isa_;
+  ConvGeometry g_;
+  int64_t channels_;    // of a group
+  ConvAxis columns_;    // which column of the image each column of a row is
+  int64_t stride_;      // from one output pixel to the next, in columns
+  int64_t shared_;      // columns after a row that are the first of the next
+  int64_t row_pixels_;  // output pixels from one row to the next; the last may be outside
+  int64_t rows_ = 0;
+  int64_t run_length_ = 0;
+  std::vector<int8_t> padding_;
+  std::vector<int64_t> first_;       // of each plane: its first row, from the output row's first
+  std::vector<int64_t> beyond_;      // how many rows more than the output it has
+  std::vector<int64_t> plane_rows_;  // the row of the strip where it starts; and the end
+  std::vector<int32_t> runs_;        // the offset of each, in bytes
+  std::vector<int32_t> y_rows_;
+};
+
+}  // namespace vpu

@@ -1,0 +1,202 @@
+// What Conv2d and Linear share: weights, bias, a multiplier per output channel, a residual.
+//   inputs: x, weight [O, ...], bias [O], multiplier [O], optionally residual
+#pragma once
+
+#include <cstdlib>
+
+#include "isa/micro_kernels.h"
+#include "ops/aligned.h"
+#include "ops/check.h"
+#include "ops/gemm.h"
+#include "ops/parallel.h"
+#include "ops/store.h"
+
+namespace vpu {
+
+// The operands, checked and read in place.
+struct Weighted {
+  const int8_t* weight = nullptr;  // channels x per_channel
+  const int32_t* bias = nullptr;
+  const float* multiplier = nullptr;
+  int64_t channels = 0;
+  int64_t per_channel = 0;
+  int32_t x_zero_point = 0;
+  isa::Residual residual{};
+  bool has_residual = false;
+  isa::Store store{};
+  bool fits_int = true;  // what is stored, before it is clamped
+
+  template <class Table>
+  Status read(const PrepareContext& context, const Table& table) {
+    VPU_RETURN_IF_ERROR(expect_inputs(context, 4, 5));
+    const TensorInfo& x = context.inputs[0];
+    const TensorInfo& w = context.inputs[1];
+    const TensorInfo& y = context.output;
+    VPU_RETURN_IF_ERROR(expect_int8({&x, &y}));
+    VPU_EXPECT(!w.shape.empty() && !y.shape.empty(), "its weight or its output is a scalar");
+    VPU_RETURN_IF_ERROR(expect_constant(w, "the weight", schema::DType_Int8, w.shape));
+    const std::vector<int32_t> per_output = {w.shape[0]};
+    VPU_RETURN_IF_ERROR(
+        expect_constant(context.inputs[2], "the bias", schema::DType_Int32, per_output));
+    VPU_RETURN_IF_ERROR(
+        expect_constant(context.inputs[3], "the multiplier", schema::DType_Float32, per_output));
+    VPU_EXPECT(y.shape.back() == w.shape[0], "the output has %d channels, the weight %d",
+               y.shape.back(), w.shape[0]);
+    weight = static_cast<const int8_t*>(w.constant);
+    bias = static_cast<const int32_t*>(context.inputs[2].constant);
+    multiplier = static_cast<const float*>(context.inputs[3].constant);
+    channels = w.shape[0];
+    per_channel = w.elements() / channels;
+    x_zero_point = x.zero_point;
+    double largest = 0;
+    VPU_RETURN_IF_ERROR(check_values(&largest));
+    VPU_RETURN_IF_ERROR(read_store(table, y, &store));
+    has_residual = context.inputs.size() == 5;
+    fits_int = largest + 256 * std::abs(double{table.residual_multiplier()}) < 2e9;
+    if (!has_residual) return {};
+    const TensorInfo& r = context.inputs[4];
+    VPU_RETURN_IF_ERROR(expect_int8({&r}));
+    VPU_RETURN_IF_ERROR(expect_shape(r, "the residual", y.shape));
+    VPU_RETURN_IF_ERROR(expect_multiplier(table.residual_multiplier(), "the residual multiplier"));
+    residual = {nullptr, channels, r.zero_point, table.residual_multiplier()};
+    return {};
+  }
+
+  // The bias for x + offset in place of x - zero_point. What does not fit wraps, as the sum does.
+  int32_t folded_bias(int64_t channel, int32_t offset) const {
+    uint32_t sum = 0;
+    const int8_t* w = weight + channel * per_channel;
+    for (int64_t k = 0; k < per_channel; ++k) sum += static_cast<uint32_t>(w[k]);
+    return static_cast<int32_t>(static_cast<uint32_t>(bias[channel]) -
+                                static_cast<uint32_t>(x_zero_point + offset) * sum);
+  }
+
+  isa::Residual residual_in(const RunContext& context) const {
+    isa::Residual in = residual;
+    if (has_residual) in.x = context.input<int8_t>(4);
+    return in;
+  }
+
+ private:
+  // Also finds the largest sum, times its multiplier, that x can give.
+  Status check_values(double* largest) const {
+    *largest = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      VPU_RETURN_IF_ERROR(expect_multiplier(multiplier[c], "a multiplier"));
+      int64_t magnitude = 0;
+      int8_t least = 0;
+      for (const int8_t* w = weight + c * per_channel; w < weight + (c + 1) * per_channel; ++w) {
+        magnitude += std::abs(int{*w});
+        least = std::min(least, *w);
+      }
+      VPU_EXPECT(least >= -127, "a weight of channel %lld is -128", static_cast<long long>(c));
+      const int64_t sum = magnitude * kMaxCentered + std::abs(int64_t{bias[c]});
+      VPU_EXPECT(sum <= kInt32Max, "an int32 may not hold the sum of channel %lld",
+                 static_cast<long long>(c));
+      *largest = std::max(*largest, static_cast<double>(sum) * std::abs(double{multiplier[c]}));
+    }
+    return {};
+  }
+};
+
+// What a task does of a product: some rows, and some panels, counted over all groups.
+struct Part {
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t panel_begin;
+  int64_t panel_end;
+};
+
+// Weights packed for the instruction set: per group, a matrix of runs * k rows.
+class WeightedProduct {
+ public:
+  // `weight(group, buffer)` answers group's weights, one column after another; it may build them in
+  // the buffer.
+  template <class Weight>
+  WeightedProduct(const isa::Isa& isa, const Weighted& weighted, int64_t groups, int64_t runs,
+                  int64_t k, Weight weight)
+      : weighted_(weighted),
+        panels_(isa, runs, k, weighted.channels / groups),
+        groups_(groups),
+        weight_(static_cast<size_t>(groups * panels_.bytes())),
+        bias_(static_cast<size_t>(groups * panels_.padded_columns())),
+        multiplier_(bias_.size()) {
+    std::vector<int8_t> buffer;
+    for (int64_t g = 0; g < groups; ++g) {
+      panels_.pack(weight(g, &buffer), 1, runs * k, weight_.data() + g * panels_.bytes());
+      for (int64_t n = 0; n < panels_.columns; ++n) {
+        const auto at = static_cast<size_t>(g * panels_.padded_columns() + n);
+        const int64_t channel = g * panels_.columns + n;
+        bias_[at] = weighted.folded_bias(channel, isa.gemm_tile.a_offset);
+        multiplier_[at] = weighted.multiplier[channel];
+      }
+    }
+  }
+
+  const Panels& panels() const { return panels_; }
+  int64_t groups() const { return groups_; }
+
+  // Calls body(part, scratch) in parallel. `row_bytes` is what all rows are together.
+  //
+  // A task reads its rows and its panels. Split what costs more to go through twice; but without
+  // enough of it for all workers, the other.
+  template <class Body>
+  void split(const RunContext& context, size_t scratch_bytes, int64_t rows, int64_t pixels_per_row,
+             int64_t row_bytes, Body body) const {
+    const int64_t panels = groups_ * panels_.count;
+    const int64_t workers = context.workers.count();
+    const bool by_panels =
+        panels >= workers && (rows < workers || row_bytes < groups_ * panels_.bytes());
+    const int64_t units = by_panels ? panels : rows;
+    const int64_t unit_work =
+        panels_.padded_k() * pixels_per_row * (by_panels ? rows : panels) / kMultipliesPerWork + 1;
+    parallel(context.workers, units, unit_work, [&](int task, int64_t begin, int64_t end) {
+      std::byte* scratch = context.scratch + static_cast<size_t>(task) * align_up(scratch_bytes);
+      body(by_panels ? Part{0, rows, begin, end} : Part{begin, end, 0, panels}, scratch);
+    });
+  }
+
+  // Calls f(group, begin, end) for the part's panels begin .. end of each group.
+  template <class F>
+  void for_each_group(const Part& part, F f) const {
+    for (int64_t g = part.panel_begin / panels_.count; g * panels_.count < part.panel_end; ++g) {
+      f(g, std::max(part.panel_begin - g * panels_.count, int64_t{0}),
+        std::min(part.panel_end - g * panels_.count, panels_.count));
+    }
+  }
+
+  // The product of a group, of which y's rows begin at `row`; without the rows of A.
+  isa::Gemm block_at(const RunContext& context, int64_t group, int64_t row) const {
+    const int64_t at = row * weighted_.channels + group * panels_.columns;
+    isa::Gemm block{};
+    block.run_count = panels_.runs;
+    block.k = panels_.padded_run;
+    block.b = weight_.data() + group * panels_.bytes();
+    block.bias = bias_.data() + group * panels_.padded_columns();
+    block.multiplier = multiplier_.data() + group * panels_.padded_columns();
+    block.residual = weighted_.residual_in(context);
+    if (block.residual.x != nullptr) block.residual.x += at;
+    block.y = context.out<int8_t>() + at;
+    block.y_stride = weighted_.channels;
+    block.store = weighted_.store;
+    block.fits_int = weighted_.fits_int;
+    return block;
+  }
+
+  void multiply(const isa::Gemm& block, int64_t begin, int64_t end) const {
+    vpu::multiply(panels_, block, begin, end);
+  }
+
+ private:
+  // Of a micro-kernel, against one element of a simple loop.
+  static constexpr int64_t kMultipliesPerWork = 8;
+
+  Weighted weighted_;
+  Panels panels_;  // of one group
+  int64_t groups_;
+  AlignedVector<int8_t> weight_;
+  AlignedVector<int32_t> bias_;
+  AlignedVector<float> multiplier_;
+};
+
+}  // namespace vpu
