@@ -1,0 +1,17 @@
+# How the files of the instruction sets are compiled: each for its own set, since nothing in it runs
+# before the registry has asked the CPU; not at all on another architecture. -O3 vectorizes the
+# loops of portable_inl.h.
+function(vpu_isa name architecture)
+  set(source "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.cpp")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "${architecture}")
+    set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}")
+  else()
+    set_source_files_properties("${source}" PROPERTIES HEADER_FILE_ONLY ON)
+  endif()
+endfunction()
+
+set(x86_64 "^(x86_64|AMD64|amd64)$")
+vpu_isa(scalar ".*")
+vpu_isa(avx2 "${x86_64}" -mavx2)
+vpu_isa(avx512vnni "${x86_64}" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
+vpu_isa(amx "${x86_64}" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8)
