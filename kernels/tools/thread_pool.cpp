@@ -1,0 +1,25 @@
+#include "tools/thread_pool.h"
+
+#include <stdexcept>
+#include <string>
+
+// ExecuTorch's libexecutorch_threadpool exports this class, but its wheel has no header of it. The
+// declaration is that of the one version this program builds against.
+namespace executorch::extension::threadpool {
+class ThreadPool {
+ public:
+  bool _unsafe_reset_threadpool(uint32_t threads);
+};
+ThreadPool* get_threadpool();
+}  // namespace executorch::extension::threadpool
+
+namespace vpu::tools {
+
+void set_threads(uint32_t count) {
+  auto* pool = executorch::extension::threadpool::get_threadpool();
+  if (pool == nullptr || !pool->_unsafe_reset_threadpool(count)) {
+    throw std::runtime_error("cannot make a thread pool of " + std::to_string(count) + " threads");
+  }
+}
+
+}  // namespace vpu::tools
