@@ -1,0 +1,83 @@
+"""Reading a node's arguments by name, whatever form the call took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .namespace import aten_target
+
+# What the interpreter takes: kMaxRank in kernels/include/vpu/kernel.h, and an int32 count.
+MAX_RANK, MAX_ELEMENTS = 8, 2**31 - 1
+
+
+def arguments(node: Node) -> SimpleNamespace:
+    """All arguments of an ATen call by schema name, defaults filled in (exported graphs omit
+    trailing defaults). `self` is named `input`."""
+    target = aten_target(node)
+    assert target is not None, f"{node.format_node()} does not call an operator"
+    values: dict[str, Any] = {}
+    for i, argument in enumerate(target._schema.arguments):
+        if i < len(node.args):
+            value = node.args[i]
+        elif argument.name in node.kwargs:
+            value = node.kwargs[argument.name]
+        else:
+            value = argument.default_value
+        values["input" if argument.name == "self" else argument.name] = value
+    return SimpleNamespace(**values)
+
+
+def spread(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """An int-or-list argument as `rank` numbers: ATen repeats a single one."""
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    """The static logical shape of a node's value.
+
+    Raises:
+        ValueError: the value is no tensor, or a dimension is symbolic.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        raise ValueError(f"{node.name} is not a single tensor")
+    if any(not isinstance(size, int) for size in value.shape):
+        raise ValueError(f"{node.name} has a dynamic shape {list(value.shape)}")
+    return tuple(value.shape)
+
+
+def rank_of(node: Node) -> int:
+    return len(shape_of(node))
+
+
+def dtype_of(node: Node) -> torch.dtype | None:
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+def tensor_problem(node: Node) -> str | None:
+    """Why a real-valued tensor cannot be one the VPU works on; None if it can.
+
+    The VPU computes on float32 (quantized to int8) and plans its memory ahead, so that every size
+    is known.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return "is not a single tensor"
+    if value.dtype != torch.float32:
+        return f"is {value.dtype}, not torch.float32"
+    if any(not isinstance(size, int) for size in value.shape):
+        return f"has the dynamic shape {list(value.shape)}; memory is planned ahead"
+    if 0 in value.shape:
+        return f"is empty: shape {list(value.shape)}"
+    if value.ndim > MAX_RANK:
+        return f"has {value.ndim} dimensions; the limit is {MAX_RANK}"
+    if value.numel() > MAX_ELEMENTS:
+        return f"has {value.numel()} elements; the limit is {MAX_ELEMENTS}"
+    return None

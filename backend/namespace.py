@@ -1,0 +1,87 @@
+"""The `vpu::` operator namespace: planned nodes keep their ATen form on the way to the edge graph.
+
+`to_edge_transform_and_lower` decomposes ATen ops. A node the plan gave to the VPU is renamed to
+the operator of the same schema under `vpu::`, which nothing decomposes, so the partitioner and
+preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
+view-returning ATen form returns a fresh tensor here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+_LIBRARY = torch.library.Library("vpu", "DEF")
+_ATEN_OF: dict[OpOverload, OpOverload] = {}
+
+
+def mirror_of(node: Node) -> OpOverload:
+    """The operator under `vpu::` that a node's call is renamed to."""
+    target = aten_target(node)
+    assert target is not None, f"{node.format_node()} calls no operator"
+    # ATen takes a number where add.Tensor and its kind declare a tensor; a mirror must declare it.
+    given = zip(target._schema.arguments, node.args, strict=False)
+    numbers = [a.name for a, value in given if _is_tensor(a) and isinstance(value, (int, float))]
+    return _mirror(target, tuple(numbers))
+
+
+def _is_tensor(argument: torch.Argument) -> bool:
+    return isinstance(argument.type, torch.TensorType)
+
+
+@functools.cache
+def _mirror(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
+    namespace, name = op._schema.name.split("::")
+    name = name if namespace == "aten" else f"{namespace}_{name}"  # others may use the same name
+    overload = "_".join((op._overloadname, *numbers))
+    qualified = name if overload == "default" else f"{name}.{overload}"
+    # "(a!)", "(a)" and "(a -> *)" mark aliasing: a mirror has none.
+    signature = re.sub(r"\([a-z]!?(?: -> [^)]*)?\)", "", str(op._schema))
+    for number in numbers:
+        signature = re.sub(rf"Tensor {number}\b", f"Scalar {number}", signature)
+    _LIBRARY.define(qualified + signature[signature.index("(") :])
+    _LIBRARY.impl(qualified, _functional(op), "CompositeExplicitAutograd")
+    mirror: OpOverload = getattr(getattr(torch.ops.vpu, name), overload)
+    _ATEN_OF[mirror] = op
+    return mirror
+
+
+def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
+    written = [a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments]
+    aliases = any(a.alias_info is not None for a in op._schema.arguments)
+
+    def run(*args: Any, **kwargs: Any) -> torch.Tensor:
+        args = tuple(a.clone() if w else a for a, w in zip(args, written, strict=False))
+        result = op(*args, **kwargs)
+        return result.clone() if aliases else result
+
+    return run
+
+
+def overload_of(node: Node) -> OpOverload | None:
+    """The OpOverload a node calls, taken out of ExecuTorch's edge wrapper; None for the rest."""
+    target: Any = node.target
+    if node.op != "call_function":
+        return None
+    if isinstance(target, OpOverload):
+        return target
+    # EdgeOpOverload wraps an OpOverload as `_op`; OpOverload has an `_op` too, hence the order.
+    wrapped = getattr(target, "_op", None)
+    return wrapped if isinstance(wrapped, OpOverload) else None
+
+
+def aten_target(node: Node) -> OpOverload | None:
+    """The ATen overload a node stands for: mirrors and edge wrappers are seen through."""
+    op = overload_of(node)
+    return None if op is None else _ATEN_OF.get(op, op)
+
+
+def is_mirror(node: Node) -> bool:
+    """Whether a node calls an operator of the `vpu::` namespace."""
+    return overload_of(node) in _ATEN_OF
