@@ -1,0 +1,223 @@
+"""VpuQuantizer: an engine over the op table that says what is quantized, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationAnnotation,
+    QuantizationSpec,
+    QuantizationSpecBase,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+from ..backend.arguments import arguments, tensor_problem
+from ..backend.chains import Chain, find_chains
+from ..backend.constants import is_constant
+from ..backend.namespace import aten_target
+from ..backend.ops import VPU_OPS
+from ..backend.program import INT8_MAX, INT8_MIN
+from ..backend.table import Link, OutputRange
+from ..backend.units import is_op, why_unknown
+from .batch_norms import is_barrier
+from .config import PTQ, QAT, QuantizationConfig
+from .state import changing_state
+from .training import as_evaluated
+
+aten = torch.ops.aten
+
+
+class Skipped(NamedTuple):
+    """An op the quantizer left in float: the node's name, its overload, why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class VpuQuantizer(Quantizer):
+    """Annotates a model for the VPU, for `prepare_pt2e` or, with `is_qat`, `prepare_qat_pt2e`.
+
+    Every chain of ops that will be one unit (convolution or linear, batch norm, add, activation;
+    or any other op of the table alone) gets quantized inputs and one quantized output, and nothing
+    in between. Activations are int8 [-128, 127], affine, per tensor; weights int8 [-127, 127],
+    symmetric, per output channel; biases stay float and are rounded to int32 at lowering.
+
+    Ops outside the table, calls whose attributes the VPU does not support, and tensors that are not
+    float32 are left as they are; `skipped` says which and why.
+
+    Args:
+        ops: the ATen overloads the VPU has, a part of VPU_OPS; None means all of them.
+        is_qat: insert fake quantizers for training instead of observers.
+        config: which observers measure the ranges; by default PTQ or QAT of `config.py`.
+
+    Attributes:
+        skipped: filled by `annotate`, one entry per float op that stays float.
+
+    Raises:
+        ValueError: `ops` names an overload that is not in the table.
+    """
+
+    def __init__(
+        self,
+        ops: Iterable[OpOverload] | None = None,
+        *,
+        is_qat: bool = False,
+        config: QuantizationConfig | None = None,
+    ) -> None:
+        self.skipped: list[Skipped] = []
+        self._ops = VPU_OPS.subset(ops)
+        self._is_qat = is_qat
+        config = config or (QAT if is_qat else PTQ)
+        self._activation = QuantizationSpec(
+            dtype=torch.int8,
+            observer_or_fake_quant_ctr=config.activation,
+            quant_min=INT8_MIN,
+            quant_max=INT8_MAX,
+            qscheme=torch.per_tensor_affine,
+        )
+        self._weight = QuantizationSpec(
+            dtype=torch.int8,
+            observer_or_fake_quant_ctr=config.weight,
+            quant_min=-INT8_MAX,
+            quant_max=INT8_MAX,
+            qscheme=torch.per_channel_symmetric,
+            ch_axis=0,
+        )
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Erases what computes nothing (dropout in eval mode), so that it does not stand between
+        the ops of a unit."""
+        for node in list(model.graph.nodes):
+            if _is_eval_dropout(node) or is_barrier(node):
+                node.replace_all_uses_with(node.all_input_nodes[0])
+                model.graph.erase_node(node)
+        model.recompile()
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        with as_evaluated(model.graph) if self._is_qat else nullcontext():
+            chains, reasons = find_chains(model.graph, self._ops)
+        accepted = []
+        state = changing_state(model.graph)
+        for chain in chains.values():
+            reason = _problem(chain, state)
+            if reason is None:
+                accepted.append(chain)
+            else:
+                reasons.update(dict.fromkeys(chain.nodes, reason))
+        outputs = {chain.last for chain in accepted}
+        for chain in accepted:
+            self._annotate(chain, outputs)
+        self.skipped = [
+            Skipped(node.name, str(node.target), reasons.get(node) or why_unknown(node))
+            for node in model.graph.nodes
+            if _computes_floats(node) and not _is_annotated(node)
+        ]
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """
+        Raises:
+            ValueError: a batch norm is in training mode, but this quantizer is not for training.
+        """
+        if self._is_qat:
+            return
+        for node in model.graph.nodes:
+            if aten_target(node) is aten.batch_norm.default:
+                call = arguments(node)
+                if call.training and call.running_mean is not None:
+                    raise ValueError(
+                        f"{node.name} is in training mode. Call model.eval() before export; for "
+                        "quantization-aware training use VpuQuantizer(is_qat=True) with "
+                        "prepare_qat_pt2e."
+                    )
+
+    def _annotate(self, chain: Chain, outputs: set[Node]) -> None:
+        """Inputs on the root, the other operand of a fused add on the add, the output on the last
+        node; the edges between them stay in high precision."""
+        op, root = chain.op, chain.root
+        for node in chain.nodes:
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(_annotated=True)
+        inputs = root.meta[Q_ANNOTATION_KEY].input_qspec_map
+        for operand in op.activations(root):
+            inputs[operand] = self._input_spec(operand, outputs)
+        # torchao's QAT reads this map by position: activation, weight, bias.
+        if (weight := op.weight(root)) is not None:
+            inputs[weight] = self._weight
+        if (bias := op.bias(root)) is not None:
+            inputs[bias] = None
+        if chain.residual is not None:
+            inputs = chain.links[Link.ADD].meta[Q_ANNOTATION_KEY].input_qspec_map
+            inputs[chain.residual] = self._input_spec(chain.residual, outputs)
+        chain.last.meta[Q_ANNOTATION_KEY].output_qspec = self._output_spec(chain)
+
+    def _input_spec(self, producer: Node, outputs: set[Node]) -> QuantizationSpecBase:
+        """A tensor that is quantized where it is made must not be quantized again where it is read.
+        Saying so is needed when it was made with fixed parameters."""
+        return SharedQuantizationSpec(producer) if producer in outputs else self._activation
+
+    def _output_spec(self, chain: Chain) -> QuantizationSpecBase:
+        op, root = chain.op, chain.root
+        if op.output_range is OutputRange.SHARED:
+            return SharedQuantizationSpec((op.activations(root)[0], root))
+        if op.output_range is OutputRange.FIXED:
+            assert op.fixed is not None, f"{op.name} has fixed parameters but does not say which"
+            return FixedQParamsQuantizationSpec(
+                dtype=torch.int8,
+                scale=op.fixed.scale,
+                zero_point=op.fixed.zero_point,
+                quant_min=INT8_MIN,
+                quant_max=INT8_MAX,
+                qscheme=torch.per_tensor_affine,
+            )
+        return self._activation
+
+
+def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:
+    """Why a chain of the table's ops can still not be quantized."""
+    op, root = chain.op, chain.root
+    for operand in (*op.activations(root), op.weight(root), chain.residual):
+        if operand is not None and operand in state:
+            return f"its input {operand.name} holds the buffer {state[operand]}, which changes"
+    if any(_is_annotated(node) for node in chain.nodes):
+        return "annotated by another quantizer"
+    weight, bias = op.weight(root), op.bias(root)
+    if weight is not None:
+        if problem := tensor_problem(weight):
+            return f"its weight {weight.name} {problem}"
+        if not _is_made_of_constants(weight):
+            return f"its weight {weight.name} is computed from the model's inputs"
+    if bias is not None and not is_constant(bias):
+        return f"its bias {bias.name} is not a constant"
+    return None
+
+
+def _is_made_of_constants(node: Node) -> bool:
+    """torchao folds what is computed from constants alone when it quantizes it."""
+    if node.op == "call_function":
+        return all(_is_made_of_constants(source) for source in node.all_input_nodes)
+    return is_constant(node)
+
+
+def _is_annotated(node: Node) -> bool:
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    return annotation is not None and annotation._annotated
+
+
+def _is_eval_dropout(node: Node) -> bool:
+    op = VPU_OPS.of(node)
+    return op is not None and op.transparent and getattr(arguments(node), "train", None) is False
+
+
+def _computes_floats(node: Node) -> bool:
+    value = node.meta.get("val")
+    return is_op(node) and not (isinstance(value, torch.Tensor) and not value.is_floating_point())
