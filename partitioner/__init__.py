@@ -1,0 +1,1 @@
+"""Deciding what runs on the VPU, and reporting it."""
