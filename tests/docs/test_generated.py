@@ -1,0 +1,33 @@
+"""The generated parts of the documentation are what their programs write now: `make docs`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html import unescape
+
+import pytest
+
+from docs.generate_images import PICTURE, report
+from docs.generate_op_support import PAGE, page, reasons
+from executorch_vpu import VPU_OPS
+from executorch_vpu.partitioner.picture import draw
+
+
+def test_op_support_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_op_support_page_has_the_reasons_of_checks_and_their_limits() -> None:
+    found = {op.name: reasons(op) for op in VPU_OPS.families()}
+    assert "its mode is …; only 'constant' is supported" in found["pad"]
+    assert any(re.search(r"proven to hold \d+$", reason) for reason in found["matmul"])
+    assert any("unbatched" in reason for reason in found["max_pool2d"])  # in a helper of check
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+def test_picture_of_the_report_is_up_to_date() -> None:
+    def labels(svg: str) -> list[str]:  # the drawing depends on Graphviz's version
+        return sorted(unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", svg))
+
+    assert labels(PICTURE.read_text(encoding="utf-8")) == labels(draw(report(), "svg").decode())
