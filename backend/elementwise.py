@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from torch.fx import Node
@@ -32,9 +33,9 @@ class BinaryOp(VpuOp):
         else:
             self.lower_tensors(unit, builder)
 
+    @abstractmethod
     def lower_tensors(self, unit: Unit, builder: ProgramBuilder) -> None:
         """Lowers the form with two tensors."""
-        raise NotImplementedError(self.name)
 
 
 def lower_binary(unit: Unit, builder: ProgramBuilder, instruction: Instruction) -> None:

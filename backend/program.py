@@ -6,6 +6,7 @@ its op in `backend/ops/`, has the same fields and a NumPy reference of the same 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -106,7 +107,7 @@ class Windows:
 
 
 @dataclass
-class Instruction:
+class Instruction(ABC):
     """Base of every instruction. A subclass is named as its schema table and has its fields."""
 
     # Every instruction class by name, filled as the files of backend/ops are imported.
@@ -115,6 +116,7 @@ class Instruction:
     def __init_subclass__(cls) -> None:
         Instruction.classes[cls.__name__] = cls
 
+    @abstractmethod
     def reference(self, inputs: Sequence[Operand], output: Tensor) -> NDArray:
         """The instruction in NumPy, bit for bit.
 
@@ -124,7 +126,6 @@ class Instruction:
         Returns:
             An array of output.shape and output.dtype.
         """
-        raise NotImplementedError(type(self).__name__)
 
 
 @dataclass

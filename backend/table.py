@@ -7,6 +7,7 @@ outside the package calls `register`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
@@ -39,7 +40,7 @@ class Link(Enum):
     ACTIVATION = "activation"
 
 
-class VpuOp:
+class VpuOp(ABC):
     """One op family. Subclasses are written in `backend/ops/`, registered with `@register`.
 
     Class attributes:
@@ -93,9 +94,9 @@ class VpuOp:
         """The (low, high) a fused activation clamps to, in real values; None if it is no clamp."""
         return None
 
+    @abstractmethod
     def lower(self, unit: Unit, builder: ProgramBuilder) -> None:
         """Emits the unit's instructions and defines the tensor of its output."""
-        raise NotImplementedError(self.name)
 
 
 class OpTable(Mapping[OpOverload, VpuOp]):
