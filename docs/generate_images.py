@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from executorch_vpu import PartitionReport, partition_report
-from tests.models import TinyConvNet
-from tests.partitioner.nets import SEED_OPS
+from tests.models import SEED_OPS, TinyConvNet
 from tests.support.pipeline import quantize
 
 PICTURE = Path(__file__).parent / "images" / "report.svg"

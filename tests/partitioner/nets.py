@@ -8,20 +8,6 @@ from torch.nn import functional as F
 
 from ..support.pipeline import Inputs, quantize
 
-aten = torch.ops.aten
-
-# The op table of the seed's VPU.
-SEED_OPS = (
-    aten.conv2d.default,
-    aten.relu.default,
-    aten.hardtanh.default,
-    aten.max_pool2d.default,
-    aten.flatten.using_ints,
-    aten.linear.default,
-    aten.add.Tensor,
-    aten.cat.default,
-)
-
 
 class Fork(nn.Module):
     """Not convex when sigmoid and tanh are on the CPU: their way around keeps relu and add apart.

@@ -10,7 +10,8 @@ import pytest
 from executorch_vpu import partition_report
 from executorch_vpu.partitioner.report import PartitionReport
 
-from .nets import SEED_OPS, Fork, RandomNet, export_quantized
+from ..models import SEED_OPS
+from .nets import Fork, RandomNet, export_quantized
 
 with_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 

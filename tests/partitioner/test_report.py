@@ -16,9 +16,9 @@ from executorch_vpu.backend.namespace import aten_target, is_mirror
 from executorch_vpu.partitioner.report import PartitionReport
 from executorch_vpu.partitioner.rewrite import Boundary
 
-from ..models import OpZooNet, TinyConvNet
+from ..models import SEED_OPS, OpZooNet, TinyConvNet
 from ..support.pipeline import quantize
-from .nets import SEED_OPS, Fork, RandomNet, export_quantized
+from .nets import Fork, RandomNet, export_quantized
 
 IMAGE = (torch.randn(1, 3, 16, 16),)
 

@@ -12,22 +12,12 @@ from torchao.quantization.pt2e.quantizer import ComposableQuantizer
 
 from executorch_vpu import VpuQuantizer
 
-from ..models import OpZooNet, TinyConvNet
+from ..models import SEED_OPS, OpZooNet, TinyConvNet
 from .graphs import Inputs, convert, cpu_reasons, export, observer_sites, prepare, quantize
 from .nets import Applied, conv, warmed_up
 
 aten = torch.ops.aten
 IMAGE = (torch.randn(1, 3, 16, 16),)
-SMALL_VPU = [
-    aten.conv2d.default,
-    aten.relu.default,
-    aten.hardtanh.default,
-    aten.max_pool2d.default,
-    aten.flatten.using_ints,
-    aten.linear.default,
-    aten.add.Tensor,
-    aten.cat.default,
-]
 
 
 def skipped(
@@ -47,7 +37,7 @@ def test_nothing_is_skipped_with_the_full_table(model: Callable[[], nn.Module]) 
 
 
 def test_a_smaller_table_leaves_the_other_ops_in_float() -> None:
-    quantizer = VpuQuantizer(SMALL_VPU)
+    quantizer = VpuQuantizer(SEED_OPS)
     left_out = skipped(OpZooNet(), IMAGE, quantizer)
     assert [entry.op.split(".")[1] for entry in quantizer.skipped] == [
         "sigmoid", "leaky_relu", "mul", "avg_pool2d", "mean", "matmul", "softmax",
@@ -56,7 +46,7 @@ def test_a_smaller_table_leaves_the_other_ops_in_float() -> None:
 
 
 def test_the_table_may_be_given_by_a_generator() -> None:
-    quantizer = VpuQuantizer(op for op in SMALL_VPU)
+    quantizer = VpuQuantizer(op for op in SEED_OPS)
     assert [*skipped(warmed_up(TinyConvNet()), IMAGE, quantizer)] == ["adaptive_avg_pool2d"]
 
 
