@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from executorch.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
@@ -11,7 +12,8 @@ from torch import nn
 from torch.fx import GraphModule
 
 from executorch_vpu import VpuPartitioner
-from tests.support.pipeline import Inputs, delegates, quantize, run_pte
+from executorch_vpu.backend.reference import Reference
+from tests.support.pipeline import Inputs, delegates, lower_whole, quantize, run_pte
 
 aten = torch.ops.aten
 
@@ -150,6 +152,20 @@ def test_a_pte_computes_what_the_qdq_graph_computes(
     edge = lower(quantized, inputs, boundary=boundary)
     assert len(delegates(edge)) >= 1
     check(quantized, edge, inputs)
+
+
+@pytest.mark.parametrize("net", [Residual, TwoOutputs, Permuted, Twice, InPlace, Sequences])
+def test_a_pte_gives_the_references_bits(net: Callable[[], nn.Module]) -> None:
+    inputs = example(channels_last=True)
+    torch.manual_seed(0)
+    program = torch.export.export(quantize(net(), inputs), inputs)
+    vpu, _ = lower_whole(program)
+    expected = Reference(vpu).run([x.numpy() for x in inputs])
+    edge = to_edge_transform_and_lower(program, partitioner=[VpuPartitioner()])
+    outputs = run_pte(edge.to_executorch().buffer, inputs)
+    assert len(outputs) == len(expected)
+    for actual, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_array_equal(actual.numpy(), wanted)
 
 
 def test_the_float_boundary_leaves_no_quantize_outside() -> None:
