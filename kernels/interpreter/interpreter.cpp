@@ -5,23 +5,11 @@
 
 #include "interpreter/memory.h"
 #include "interpreter/program.h"
+#include "interpreter/team.h"
 #include "isa/isa.h"
 
 namespace vpu {
 namespace {
-
-// At most `limit` of the workers, since scratch was sized for so many.
-class LimitedWorkers final : public Workers {
- public:
-  LimitedWorkers(Workers& workers, int limit)
-      : workers_(workers), count_(std::clamp(workers.count(), 1, limit)) {}
-  int count() const override { return count_; }
-  void run(int tasks, TaskRef task) override { workers_.run(tasks, task); }
-
- private:
-  Workers& workers_;
-  int count_;
-};
 
 struct Step {
   KernelPtr kernel;
@@ -41,7 +29,7 @@ struct Binding {
 struct Interpreter::Impl {
   const isa::Isa* isa = nullptr;
   Program program;
-  int max_workers = 1;
+  std::unique_ptr<Team> team;
   std::vector<InstructionInfo> instructions;
   AlignedMemory arena;
   AlignedMemory scratch;
@@ -60,7 +48,7 @@ Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions&
   VPU_RETURN_IF_ERROR(open_blob(data, size, &blob));
   VPU_RETURN_IF_ERROR(read_program(blob, &program));
   VPU_RETURN_IF_ERROR(isa::choose_isa(options.isa, &isa));
-  max_workers = std::max(options.max_workers, 1);
+  team = std::make_unique<Team>(std::max(options.max_workers, 1));
 
   const auto arena_size = static_cast<size_t>(program.schema->arena_size());
   arena = allocate_aligned(arena_size);
@@ -71,7 +59,7 @@ Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions&
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     VPU_RETURN_IF_ERROR(prepare(i, &scratch_bytes));
   }
-  const size_t workers = static_cast<size_t>(max_workers);
+  const size_t workers = static_cast<size_t>(std::max(options.max_workers, 1));
   scratch = allocate_aligned(align_up(scratch_bytes) * workers);
   if (scratch == nullptr) {
     return error(Code::kUnavailable, "no memory for scratch: %zu times %zu bytes", workers,
@@ -165,14 +153,16 @@ void Interpreter::execute(const void* const* inputs, void* const* outputs, Worke
   }
   for (const Binding& b : impl_->bound_outputs) operands[b.operand] = outputs[b.position];
 
-  LimitedWorkers limited(workers, impl_->max_workers);
-  for (size_t i = 0; i < impl_->steps.size(); ++i) {
-    const Step& step = impl_->steps[i];
-    void* output = operands[step.output];
-    if (observer != nullptr) observer->before(i);
-    step.kernel->run({operands.data() + step.first_input, output, limited, impl_->scratch.get()});
-    if (observer != nullptr) observer->after(i, output);
-  }
+  impl_->team->execute(workers, [&] {
+    for (size_t i = 0; i < impl_->steps.size(); ++i) {
+      const Step& step = impl_->steps[i];
+      void* output = operands[step.output];
+      if (observer != nullptr) observer->before(i);
+      step.kernel->run(
+          {operands.data() + step.first_input, output, *impl_->team, impl_->scratch.get()});
+      if (observer != nullptr) observer->after(i, output);
+    }
+  });
 }
 
 }  // namespace vpu

@@ -10,7 +10,7 @@ namespace vpu {
 
 // Below this much work per task, handing it to another thread costs more than it saves. Work is
 // counted in elements read or written by a simple loop.
-constexpr int64_t kTaskWork = 32 * 1024;
+constexpr int64_t kTaskWork = 8 * 1024;
 
 inline int task_count(const Workers& workers, int64_t units, int64_t unit_work) {
   const int64_t worth = unit_work >= kTaskWork ? units : units * unit_work / kTaskWork;

@@ -146,10 +146,10 @@ class WeightedProduct {
     const int64_t panels = groups_ * panels_.count;
     const int64_t workers = context.workers.count();
     const bool by_panels =
-        panels >= workers && (rows < workers || row_bytes < groups_ * panels_.bytes());
+        panels >= workers && (rows < workers || row_bytes + rows * pixels_per_row * groups_ * panels_.columns < groups_ * panels_.bytes());
     const int64_t units = by_panels ? panels : rows;
-    const int64_t unit_work =
-        panels_.padded_k() * pixels_per_row * (by_panels ? rows : panels) / kMultipliesPerWork + 1;
+    const int64_t outputs = pixels_per_row * panels_.width() * (by_panels ? rows : panels);
+    const int64_t unit_work = outputs * (1 + panels_.padded_k() / kMultipliesPerWork);
     parallel(context.workers, units, unit_work, [&](int task, int64_t begin, int64_t end) {
       std::byte* scratch = context.scratch + static_cast<size_t>(task) * align_up(scratch_bytes);
       body(by_panels ? Part{0, rows, begin, end} : Part{begin, end, 0, panels}, scratch);
@@ -189,7 +189,7 @@ class WeightedProduct {
 
  private:
   // Of a micro-kernel, against one element of a simple loop.
-  static constexpr int64_t kMultipliesPerWork = 8;
+  static constexpr int64_t kMultipliesPerWork = 128;
 
   Weighted weighted_;
   Panels panels_;  // of one group
