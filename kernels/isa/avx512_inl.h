@@ -81,17 +81,19 @@ struct Requantize {
   }
 };
 
+// kRoundBits + x are the bits of kRound + x, as floats count: one conversion less.
 struct ResidualVector {
-  __m512i zero_point;
+  __m512 zero_point;  // kRound + zero_point
   __m512 multiplier;
 
   explicit VPU_INLINE ResidualVector(const Residual& residual)
-      : zero_point(_mm512_set1_epi32(residual.zero_point)),
+      : zero_point(_mm512_set1_ps(kRound + static_cast<float>(residual.zero_point))),
         multiplier(_mm512_set1_ps(residual.multiplier)) {}
 
   VPU_INLINE __m512 add(__m512 f, __m128i x) const {
-    const __m512i r = _mm512_sub_epi32(_mm512_cvtepi8_epi32(x), zero_point);
-    return _mm512_add_ps(f, _mm512_mul_ps(_mm512_cvtepi32_ps(r), multiplier));
+    const __m512i bits = _mm512_add_epi32(_mm512_cvtepi8_epi32(x), _mm512_set1_epi32(kRoundBits));
+    const __m512 r = _mm512_sub_ps(_mm512_castsi512_ps(bits), zero_point);
+    return _mm512_add_ps(f, _mm512_mul_ps(r, multiplier));
   }
 };
 
