@@ -6,6 +6,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace vpu::isa {
@@ -42,6 +44,9 @@ bool cpu_has(const std::string& feature) {
   VPU_FEATURE("avx512vnni");
 #undef VPU_FEATURE
   if (feature == "amx_tile" || feature == "amx_int8") return cpu_has_tiles(feature);
+#elif defined(__aarch64__)
+  if (feature == "asimddp") return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  if (feature == "i8mm") return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
 #else
   static_cast<void>(feature);
 #endif

@@ -11,7 +11,12 @@ function(vpu_isa name architecture)
 endfunction()
 
 set(x86_64 "^(x86_64|AMD64|amd64)$")
+set(aarch64 "^(aarch64|arm64)$")
 vpu_isa(scalar ".*")
 vpu_isa(avx2 "${x86_64}" -mavx2)
 vpu_isa(avx512vnni "${x86_64}" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
 vpu_isa(amx "${x86_64}" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8)
+vpu_isa(neon_dotprod "${aarch64}" -march=armv8.2-a+dotprod)
+# Scheduling makes GCC load all of a step's weights first, which leaves no registers for the sums.
+vpu_isa(neon_i8mm "${aarch64}" -march=armv8.2-a+dotprod+i8mm
+        $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>)

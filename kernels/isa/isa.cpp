@@ -12,6 +12,11 @@
 #else
 #define VPU_ISA_IF_X86_64(isa) nullptr
 #endif
+#if defined(__aarch64__)
+#define VPU_ISA_IF_AARCH64(isa) &isa
+#else
+#define VPU_ISA_IF_AARCH64(isa) nullptr
+#endif
 
 namespace vpu::isa {
 

@@ -75,6 +75,12 @@ inline void for_each_tile(const Gemm& g, F tile) {
   }
 }
 
+// A as it is.
+inline void pack_a_plain(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src,
+                         ptrdiff_t src_stride, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) memcpy(dst + r * dst_stride, src + r * src_stride, n);
+}
+
 template <int nr, int kr, int k_step>
 void pack_b_plain(int8_t* panel, const int8_t* b, ptrdiff_t k_stride, ptrdiff_t n_stride, int64_t k,
                   int64_t n) {

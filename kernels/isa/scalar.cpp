@@ -11,11 +11,6 @@ inline float residual_of(int8_t x, const Residual& residual) {
 // Sums wrap: the true sum fits, what a packed operand's offset adds on the way need not.
 inline uint32_t product(int32_t x, int32_t w) { return static_cast<uint32_t>(x * w); }
 
-void pack_a(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_t src_stride,
-            int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) memcpy(dst + r * dst_stride, src + r * src_stride, n);
-}
-
 constexpr int kRows = 4;
 constexpr int kColumns = 8;
 
@@ -77,7 +72,7 @@ void depthwise(const Depthwise& d) {
 constexpr Isa make() {
   Isa isa = plain_isa("scalar");
   isa.gemm_tile = {kRows, kColumns, 1, 1, 1, 0};
-  isa.pack_a = pack_a;
+  isa.pack_a = pack_a_plain;
   isa.pack_b = pack_b_plain<kColumns, 1, 1>;
   isa.gemm = gemm;
   isa.depthwise_tile = {kBlock, 1, nullptr, 0};

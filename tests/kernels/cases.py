@@ -204,10 +204,14 @@ def _(draw: Draw) -> Case:
     return Case(make("Transpose", perm), [x], tuple(x.data.shape[d] for d in perm))
 
 
-def _axis(draw: Draw, size: int) -> tuple[int, int, int, int, int]:
-    """taps, stride, padding before, dilation, outputs: windows may lie outside altogether."""
-    taps, stride, before, after = (draw(st.integers(low, 4)) for low in (1, 1, 0, 0))
-    dilation = draw(st.integers(1, 3))
+def _axis(draw: Draw, size: int, usual: bool) -> tuple[int, int, int, int, int]:
+    """taps, stride, padding before, dilation, outputs. Windows that are not the usual ones may lie
+    outside altogether."""
+    if usual:
+        taps, stride, before, after, dilation = 3, draw(st.integers(1, 2)), 1, 1, 1
+    else:
+        taps, stride, before, after = (draw(st.integers(low, 4)) for low in (1, 1, 0, 0))
+        dilation = draw(st.integers(1, 3))
     room = size + before + after - (taps - 1) * dilation - 1
     return taps, stride, before, dilation, max(room, 0) // stride + 1
 
@@ -216,8 +220,9 @@ def _axis(draw: Draw, size: int) -> tuple[int, int, int, int, int]:
 def _(draw: Draw) -> Case:
     h = draw(st.sampled_from([1, 2, 3, 5, 8, 20]))
     w = draw(st.sampled_from([1, 2, 5, 9, 14, 57]))
-    kh, stride_h, top, dilation_h, oh = _axis(draw, h)
-    kw, stride_w, left, dilation_w, ow = _axis(draw, w)
+    usual = draw(st.booleans())
+    kh, stride_h, top, dilation_h, oh = _axis(draw, h, usual)
+    kw, stride_w, left, dilation_w, ow = _axis(draw, w, usual)
     groups = draw(st.sampled_from([1, 1, 2, 3, 5, 32]))
     c, o = draw(channels), draw(channels)
     if groups > 1:
