@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .program import Buffer, Storage, VpuProgram
+from .program import Buffer, Step, Storage, VpuProgram
 
 ALIGNMENT = 64  # bytes: a cache line, and a zmm register
 
 
 @dataclass
 class _Interval:
-    """A buffer and the steps [first, last] during which its contents matter."""
+    """Buffers of one size that share memory, one after another, and the steps [first, last] during
+    which its contents matter."""
 
-    buffer: Buffer
+    buffers: list[Buffer]
     first: int
     last: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffers[0].nbytes
+
+    @property
+    def offset(self) -> int:
+        return self.buffers[0].offset
 
     def overlaps(self, other: _Interval) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -25,22 +34,20 @@ def plan_arena(program: VpuProgram) -> None:
     """Gives every arena buffer an offset and sets program.arena_size.
 
     Greedy by size: the largest buffer first, each at the lowest offset that is free while it lives.
+    An output takes over the memory of an operand that its instruction may overwrite.
     """
     placed: list[_Interval] = []
-    for interval in sorted(_lifetimes(program), key=lambda i: (-i.buffer.nbytes, i.first)):
-        neighbours = sorted(
-            (p for p in placed if p.overlaps(interval)), key=lambda p: p.buffer.offset
-        )
+    for interval in sorted(_lifetimes(program), key=lambda i: (-i.nbytes, i.first)):
+        neighbours = sorted((p for p in placed if p.overlaps(interval)), key=lambda p: p.offset)
         offset = 0
         for neighbour in neighbours:
-            if offset + interval.buffer.nbytes <= neighbour.buffer.offset:
+            if offset + interval.nbytes <= neighbour.offset:
                 break
-            offset = max(offset, _aligned(neighbour.buffer.offset + neighbour.buffer.nbytes))
-        interval.buffer.offset = offset
+            offset = max(offset, _aligned(neighbour.offset + neighbour.nbytes))
+        for buffer in interval.buffers:
+            buffer.offset = offset
         placed.append(interval)
-    program.arena_size = max(
-        (_aligned(p.buffer.offset + p.buffer.nbytes) for p in placed), default=0
-    )
+    program.arena_size = max((_aligned(p.offset + p.nbytes) for p in placed), default=0)
 
 
 def _lifetimes(program: VpuProgram) -> list[_Interval]:
@@ -49,9 +56,36 @@ def _lifetimes(program: VpuProgram) -> list[_Interval]:
         for index in (step.output, *program.operands(step)):
             buffer = program.tensors[index].buffer
             if buffer.storage is Storage.ARENA:
-                interval = intervals.setdefault(id(buffer), _Interval(buffer, position, position))
+                interval = intervals.setdefault(id(buffer), _Interval([buffer], position, position))
                 interval.last = position
-    return list(intervals.values())
+    for position, step in enumerate(program.steps):
+        _take_over(program, position, step, intervals)
+    return list({id(interval): interval for interval in intervals.values()}.values())
+
+
+def _take_over(
+    program: VpuProgram, position: int, step: Step, intervals: dict[int, _Interval]
+) -> None:
+    """Joins the output's interval to that of the operand whose memory it can have, if any."""
+    operand = step.instruction.overwrites
+    if operand is None or operand >= len(step.inputs):
+        return
+    buffers = [program.tensors[index].buffer for index in step.inputs]
+    old, new = (
+        intervals.get(id(b)) for b in (buffers[operand], program.tensors[step.output].buffer)
+    )
+    read_once = sum(buffer is buffers[operand] for buffer in buffers) == 1
+    if (
+        old is not None
+        and new is not None
+        and old.last == position == new.first
+        and old.nbytes == new.nbytes
+        and read_once
+    ):
+        old.buffers += new.buffers
+        old.last = new.last
+        for buffer in new.buffers:
+            intervals[id(buffer)] = old
 
 
 def _aligned(offset: int) -> int:

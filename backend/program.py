@@ -110,6 +110,10 @@ class Windows:
 class Instruction(ABC):
     """Base of every instruction. A subclass is named as its schema table and has its fields."""
 
+    # The operand whose memory the output may take over: the kernel reads an element of it before it
+    # writes that of the output.
+    overwrites: ClassVar[int | None] = None
+
     # Every instruction class by name, filled as the files of backend/ops are imported.
     classes: ClassVar[dict[str, type[Instruction]]] = {}
 

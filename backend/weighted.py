@@ -22,6 +22,7 @@ from .units import DEQUANTIZE, Unit
 if TYPE_CHECKING:
     from .builder import ProgramBuilder
 
+RESIDUAL = 4  # among the operands of Conv2d and Linear: x, weight, bias, multiplier, residual
 MAX_MULTIPLIER = 1e18  # times an int32 it is still a finite float32
 
 
@@ -140,8 +141,8 @@ def requantize(
         inputs: the instruction's operands: [.., .., .., multiplier] and perhaps the residual.
     """
     f = accumulator.astype(np.int32).astype(np.float32) * inputs[3].data
-    if len(inputs) > 4:
-        f = f + inputs[4].centered.astype(np.float32) * np.float32(residual_multiplier)
+    if len(inputs) > RESIDUAL:
+        f = f + inputs[RESIDUAL].centered.astype(np.float32) * np.float32(residual_multiplier)
     return store(f, output.zero_point, out_min, out_max)
 
 

@@ -18,6 +18,7 @@ from ..program import INT8_MAX, INT8_MIN, Instruction, Operand, Tensor
 from ..table import register
 from ..units import Unit
 from ..weighted import (
+    RESIDUAL,
     WeightedOp,
     constants,
     integer_matmul,
@@ -35,6 +36,8 @@ aten = torch.ops.aten
 @dataclass
 class Conv2d(Instruction):
     """inputs: x [N, H, W, C], weight [O, KH, KW, C / groups], bias, multiplier[, residual]."""
+
+    overwrites = RESIDUAL
 
     stride_h: int = 1
     stride_w: int = 1

@@ -15,6 +15,7 @@ from ..program import INT8_MAX, INT8_MIN, Instruction, Operand, Tensor
 from ..table import Link, register
 from ..units import Unit
 from ..weighted import (
+    RESIDUAL,
     WeightedOp,
     constants,
     integer_matmul,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 @dataclass
 class Linear(Instruction):
     """inputs: x [..., K], weight [N, K], bias, multiplier[, residual]."""
+
+    overwrites = RESIDUAL
 
     residual_multiplier: float = 0.0
     out_min: int = INT8_MIN

@@ -3,6 +3,8 @@
 #include <cinttypes>
 #include <map>
 
+#include "vpu/kernel.h"
+
 namespace vpu {
 namespace {
 
@@ -41,6 +43,8 @@ bool overlap(const Place& a, const Place& b) {
          a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
+bool same(const Place& a, const Place& b) { return a.offset == b.offset && a.bytes == b.bytes; }
+
 }  // namespace
 
 Status check_dataflow(const Program& program) {
@@ -49,6 +53,7 @@ Status check_dataflow(const Program& program) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const schema::Instruction& instruction = *program.instructions[i];
     const Place& output = program.places[instruction.output()];
+    const size_t overwrites = find_kernel(instruction.op_type()).overwrites;
     const size_t operands = instruction.inputs() ? instruction.inputs()->size() : 0;
     for (size_t k = 0; k < operands; ++k) {
       const uint32_t index = instruction.inputs()->Get(static_cast<uint32_t>(k));
@@ -63,7 +68,7 @@ Status check_dataflow(const Program& program) {
                      "instruction wrote it, or a later one overwrote it",
                      describe(program, i).c_str(), index);
       }
-      if (overlap(input, output)) {
+      if (overlap(input, output) && !(k == overwrites && same(input, output))) {
         return error(Code::kCorrupt, "%s writes over tensor %" PRIu32 ", which it reads",
                      describe(program, i).c_str(), index);
       }

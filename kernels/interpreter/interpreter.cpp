@@ -81,7 +81,7 @@ Status Interpreter::Impl::prepare(size_t index, size_t* scratch_bytes) {
   step.output = operands.size();
   add_operand(instruction.output());
 
-  const PrepareFn prepare_kernel = find_kernel(instruction.op_type());
+  const PrepareFn prepare_kernel = find_kernel(instruction.op_type()).prepare;
   const Status status = prepare_kernel == nullptr
                             ? error(Code::kUnavailable, "this library has no kernel for it")
                             : prepare_kernel(context, &step.kernel);

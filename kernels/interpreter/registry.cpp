@@ -6,7 +6,7 @@
 namespace vpu {
 namespace {
 
-using Table = std::array<PrepareFn, schema::Op_MAX + 1>;
+using Table = std::array<KernelEntry, schema::Op_MAX + 1>;
 
 // A function's static, because registrations run in no particular order before main.
 Table& table() {
@@ -16,8 +16,10 @@ Table& table() {
 
 }  // namespace
 
-PrepareFn find_kernel(schema::Op op) { return op < table().size() ? table()[op] : nullptr; }
+KernelEntry find_kernel(schema::Op op) { return op < table().size() ? table()[op] : KernelEntry{}; }
 
-KernelRegistration::KernelRegistration(schema::Op op, PrepareFn prepare) { table()[op] = prepare; }
+KernelRegistration::KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites) {
+  table()[op] = {prepare, overwrites};
+}
 
 }  // namespace vpu

@@ -21,7 +21,7 @@ Status prepare(const PrepareContext& context, KernelPtr* kernel) {
   return {};
 }
 
-VPU_KERNEL(Conv2d, prepare);
+VPU_KERNEL(Conv2d, prepare, Weighted::kResidual);
 
 }  // namespace
 }  // namespace vpu

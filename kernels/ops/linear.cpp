@@ -20,7 +20,7 @@ Status prepare(const PrepareContext& context, KernelPtr* kernel) {
   return {};
 }
 
-VPU_KERNEL(Linear, prepare);
+VPU_KERNEL(Linear, prepare, Weighted::kResidual);
 
 }  // namespace
 }  // namespace vpu

@@ -15,6 +15,9 @@ namespace vpu {
 
 // The operands, checked and read in place.
 struct Weighted {
+  // An element of the residual is read before that of the output is written, by the same task.
+  static constexpr size_t kResidual = 4;
+
   const int8_t* weight = nullptr;  // channels x per_channel
   const int32_t* bias = nullptr;
   const float* multiplier = nullptr;
@@ -54,7 +57,7 @@ struct Weighted {
     has_residual = context.inputs.size() == 5;
     fits_int = largest + 256 * std::abs(double{table.residual_multiplier()}) < 2e9;
     if (!has_residual) return {};
-    const TensorInfo& r = context.inputs[4];
+    const TensorInfo& r = context.inputs[kResidual];
     VPU_RETURN_IF_ERROR(expect_int8({&r}));
     VPU_RETURN_IF_ERROR(expect_shape(r, "the residual", y.shape));
     VPU_RETURN_IF_ERROR(expect_multiplier(table.residual_multiplier(), "the residual multiplier"));
@@ -73,7 +76,7 @@ struct Weighted {
 
   isa::Residual residual_in(const RunContext& context) const {
     isa::Residual in = residual;
-    if (has_residual) in.x = context.input<int8_t>(4);
+    if (has_residual) in.x = context.input<int8_t>(kResidual);
     return in;
   }
 
@@ -146,7 +149,9 @@ class WeightedProduct {
     const int64_t panels = groups_ * panels_.count;
     const int64_t workers = context.workers.count();
     const bool by_panels =
-        panels >= workers && (rows < workers || row_bytes + rows * pixels_per_row * groups_ * panels_.columns < groups_ * panels_.bytes());
+        panels >= workers &&
+        (rows < workers ||
+         row_bytes + rows * pixels_per_row * groups_ * panels_.columns < groups_ * panels_.bytes());
     const int64_t units = by_panels ? panels : rows;
     const int64_t outputs = pixels_per_row * panels_.width() * (by_panels ? rows : panels);
     const int64_t unit_work = outputs * (1 + panels_.padded_k() / kMultipliesPerWork);

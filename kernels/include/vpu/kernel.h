@@ -57,8 +57,8 @@ struct PrepareContext {
 constexpr size_t kAlignment = 64;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
-// Where an instruction's operands are while it runs.
-// The output never overlaps an input.
+// Where an instruction's operands are while it runs. The output overlaps no input but the one that
+// the kernel is registered to overwrite, which it may be, exactly.
 struct RunContext {
   const void* const* inputs;
   void* output;
@@ -88,13 +88,22 @@ class Kernel {
 using KernelPtr = std::unique_ptr<Kernel>;
 using PrepareFn = Status (*)(const PrepareContext& context, KernelPtr* kernel);
 
-PrepareFn find_kernel(schema::Op op);  // null if nothing is registered
+constexpr size_t kNoInput = SIZE_MAX;
 
-struct KernelRegistration {
-  KernelRegistration(schema::Op op, PrepareFn prepare);
+struct KernelEntry {
+  PrepareFn prepare = nullptr;   // null if nothing is registered
+  size_t overwrites = kNoInput;  // the input whose memory the output may have
 };
 
-#define VPU_KERNEL(OpName, prepare) \
-  static const ::vpu::KernelRegistration registration_##OpName(::vpu::schema::Op_##OpName, prepare)
+KernelEntry find_kernel(schema::Op op);
+
+struct KernelRegistration {
+  KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites = kNoInput);
+};
+
+// VPU_KERNEL(OpName, prepare) or VPU_KERNEL(OpName, prepare, overwrites)
+#define VPU_KERNEL(OpName, ...)                                                            \
+  static const ::vpu::KernelRegistration registration_##OpName(::vpu::schema::Op_##OpName, \
+                                                               __VA_ARGS__)
 
 }  // namespace vpu
