@@ -43,11 +43,31 @@ void pack_runs(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_
   }
 }
 
+// Runs that lie together, as many as fit a vector when they are spread.
+template <int flip>
+__attribute__((target("avx512vbmi2"))) void spread_runs(std::byte* dst, ptrdiff_t dst_stride,
+                                                        const int8_t* src, int64_t rows,
+                                                        int64_t n) {
+  const int64_t together = 64 / dst_stride;
+  uint64_t places = 0;
+  for (int64_t i = 0; i < together; ++i) places |= first(n) << (i * dst_stride);
+  for (; rows > 0; rows -= together, dst += together * dst_stride, src += together * n) {
+    if (rows < together) places &= first(rows * dst_stride);
+    const __m512i x = _mm512_maskz_loadu_epi8(first(smaller(rows, together) * n), src);
+    const __m512i flipped = _mm512_xor_si512(x, _mm512_set1_epi8(flip));
+    _mm512_mask_storeu_epi8(dst, places, _mm512_maskz_expand_epi8(places, flipped));
+  }
+}
+
 template <int flip>
 void pack_a(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_t src_stride,
             int64_t rows, int64_t n) {
   if (n >= 64) return pack_runs<64, pack64<flip>>(dst, dst_stride, src, src_stride, rows, n);
   if (n >= 16) return pack_runs<16, pack16<flip>>(dst, dst_stride, src, src_stride, rows, n);
+  if (src_stride == n && n < dst_stride && dst_stride <= 32 &&
+      __builtin_cpu_supports("avx512vbmi2")) {
+    return spread_runs<flip>(dst, dst_stride, src, rows, n);
+  }
   const auto mask = static_cast<__mmask16>(first(n));
   for (; rows > 0; --rows, dst += dst_stride, src += src_stride) {
     const __m128i x = _mm_maskz_loadu_epi8(mask, src);

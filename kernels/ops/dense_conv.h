@@ -43,23 +43,28 @@ class DenseConv final : public Kernel {
         strip_(isa, geometry, group_channels_, static_cast<int8_t>(weighted.x_zero_point)),
         product_(isa, weighted, geometry.groups / together, strip_.run_count(), strip_.run_length(),
                  [&](int64_t group, std::vector<int8_t>* buffer) {
-                   return side_by_side(geometry, weighted, together, group, buffer);
+                   return arrange(geometry, weighted, strip_.folded_rows(), together, group,
+                                  buffer);
                  }) {}
 
-  // The weights of `together` groups as rows over all of their channels.
-  static const int8_t* side_by_side(const ConvGeometry& g, const Weighted& weighted,
-                                    int64_t together, int64_t group, std::vector<int8_t>* buffer) {
+  // The weights of `together` groups as rows over all of their channels, in the order of the strip.
+  static const int8_t* arrange(const ConvGeometry& g, const Weighted& weighted, int64_t folded_rows,
+                               int64_t together, int64_t group, std::vector<int8_t>* buffer) {
     const int64_t out_channels = g.out_channels / g.groups;  // of one group
     const int64_t channels = g.channels / g.groups;
-    const int64_t taps = g.y.taps * g.x.taps;
     const int8_t* weight = weighted.weight + group * together * out_channels * weighted.per_channel;
-    if (together == 1) return weight;
-    buffer->assign(static_cast<size_t>(together * out_channels * taps * together * channels), 0);
+    if (together == 1 && folded_rows == 1) return weight;
+    const int64_t rows = ceil_div(g.y.taps, folded_rows);
+    const int64_t length = rows * g.x.taps * folded_rows * together * channels;
+    buffer->assign(static_cast<size_t>(together * out_channels * length), 0);
     for (int64_t n = 0; n < together * out_channels; ++n) {
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t place = (n * taps + t) * together + n / out_channels;
-        std::copy_n(weight + (n * taps + t) * channels, channels,
-                    buffer->data() + place * channels);
+      for (int64_t ky = 0; ky < g.y.taps; ++ky) {
+        for (int64_t kx = 0; kx < g.x.taps; ++kx, weight += channels) {
+          const int64_t pixel = (ky / folded_rows * g.x.taps + kx) * folded_rows + ky % folded_rows;
+          std::copy_n(
+              weight, channels,
+              buffer->data() + n * length + (pixel * together + n / out_channels) * channels);
+        }
       }
     }
     return buffer->data();

@@ -17,12 +17,17 @@ namespace vpu {
 // A strip is made of planes of image rows. With stride s, output row o reads plane t % s at row
 // o + t / s for the filter's row t: going down one output row is going down one row in any plane.
 // A dilated filter has a plane for each of its rows.
+//
+// Where a row of the filter is much shorter than a step of the micro-kernel (the first layer, with
+// its three channels), planes are folded into one: a pixel of it has the channels of s image rows,
+// and a run s rows of the filter.
 class Strip {
  public:
   Strip(const isa::Isa& isa, const ConvGeometry& g, int64_t channels, int8_t zero_point)
       : isa_(isa),
         g_(g),
         channels_(channels),
+        folded_rows_(rows_to_fold(isa, g, channels)),
         // Of a filter one pixel wide, only the columns it sees are copied.
         columns_{g.x.input, 0, 1, g.x.taps == 1 ? g.x.stride : 1, g.x.pad, 1},
         stride_(g.x.stride / columns_.stride) {
@@ -32,7 +37,8 @@ class Strip {
     shared_ = columns_.stride == 1 ? std::min(g.x.pad, right) : 0;
     row_pixels_ = std::max(ceil_div(span - shared_, stride_), g.x.output);
     columns_.output = row_pixels_ * stride_;
-    padding_.assign(static_cast<size_t>(std::max(columns_.output, shared_) * channels), zero_point);
+    padding_.assign(static_cast<size_t>(std::max(columns_.output, shared_) * pixel_channels()),
+                    zero_point);
     find_planes();
     choose_rows();
     find_runs();
@@ -46,6 +52,7 @@ class Strip {
   }
 
   int64_t rows() const { return rows_; }
+  int64_t folded_rows() const { return folded_rows_; }
   int64_t run_length() const { return run_length_; }
   int64_t run_count() const { return static_cast<int64_t>(runs_.size()); }
   int64_t image_bytes() const { return g_.y.output * planes() * row_bytes(); }
@@ -64,13 +71,11 @@ class Strip {
       std::byte* dst = strip + plane_rows_[p] * row_bytes();
       for (int64_t i = 0; i < count + beyond_[p]; ++i, dst += row_bytes()) {
         const int64_t iy = (row + i) * g_.y.stride + first_[p] - g_.y.pad;
-        if (g_.y.inside(iy)) {
-          copy_row(image + iy * g_.row_stride(), dst);
-        } else {
-          pad(dst, columns_.output);
+        for (int64_t f = 0; f < folded_rows_; ++f) {
+          copy_row(image, iy + f, dst + f * channels_ * isa_.gemm_tile.a_bytes);
         }
       }
-      pad(dst, shared_);
+      pad_whole(dst, shared_);
     }
   }
 
@@ -87,8 +92,18 @@ class Strip {
  private:
   static constexpr int64_t kBytes = 256 * 1024;  // leaves the L2 cache to weights and outputs
 
+  // As many as make the packed filter shortest: all that a stride steps over, or one.
+  static int64_t rows_to_fold(const isa::Isa& isa, const ConvGeometry& g, int64_t channels) {
+    if (g.y.dilation > 1 || g.y.stride == 1 || g.y.taps == 1 || g.x.dilation > 1) return 1;
+    const int64_t step = isa.gemm_tile.k_step;
+    const int64_t run = g.x.taps * channels;
+    const int64_t folded = ceil_div(g.y.taps, g.y.stride) * ceil_div(run * g.y.stride, step);
+    return folded < g.y.taps * ceil_div(run, step) ? g.y.stride : 1;
+  }
+
   int64_t planes() const { return static_cast<int64_t>(first_.size()); }
-  int64_t pixel_bytes() const { return channels_ * isa_.gemm_tile.a_bytes; }
+  int64_t pixel_channels() const { return folded_rows_ * channels_; }
+  int64_t pixel_bytes() const { return pixel_channels() * isa_.gemm_tile.a_bytes; }
   int64_t row_bytes() const { return columns_.output * pixel_bytes(); }
   int64_t block_pixels(int64_t rows) const { return (rows - 1) * row_pixels_ + g_.x.output; }
 
@@ -96,7 +111,7 @@ class Strip {
     const ConvAxis& y = g_.y;
     const bool dilated = y.dilation > 1;
     const int64_t planes = dilated ? y.taps : std::min(y.taps, y.stride);
-    for (int64_t p = 0; p < planes; ++p) {
+    for (int64_t p = 0; p < (folded_rows_ > 1 ? 1 : planes); ++p) {
       first_.push_back(p * y.dilation);
       beyond_.push_back(dilated ? 0 : (y.taps - 1 - p) / y.stride);
     }
@@ -114,8 +129,8 @@ class Strip {
   // A row of the filter is one run where its pixels are neighbours.
   void find_runs() {
     const bool whole = g_.x.dilation == 1 || g_.x.taps == 1;
-    run_length_ = (whole ? g_.x.taps : 1) * channels_;
-    for (int64_t t = 0; t < g_.y.taps; ++t) {
+    run_length_ = (whole ? g_.x.taps : 1) * pixel_channels();
+    for (int64_t t = 0; t < ceil_div(g_.y.taps, folded_rows_); ++t) {
       const int64_t row = plane_rows_[t % planes()] + t / planes();
       for (int64_t x = 0; x < (whole ? 1 : g_.x.taps); ++x) {
         const int64_t pixel = row * columns_.output + x * g_.x.dilation;
@@ -124,13 +139,15 @@ class Strip {
     }
   }
 
-  void copy_row(const int8_t* row, std::byte* dst) const {
+  // A row of the image, or of padding, to the pixels from `dst` on.
+  void copy_row(const int8_t* image, int64_t row, std::byte* dst) const {
+    if (!g_.y.inside(row)) return pad(dst, columns_.output);
     const int64_t begin = columns_.interior_begin();
     const int64_t end = columns_.interior_end();
     pad(dst, begin);
-    const int8_t* src = row + columns_.position(begin, 0) * g_.channels;
+    const int8_t* src = image + row * g_.row_stride() + columns_.position(begin, 0) * g_.channels;
     std::byte* to = dst + begin * pixel_bytes();
-    if (columns_.stride == 1 && channels_ == g_.channels) {
+    if (columns_.stride == 1 && pixel_channels() == g_.channels) {
       if (end > begin) isa_.pack_a(to, 0, src, 0, 1, (end - begin) * channels_);
     } else {
       isa_.pack_a(to, pixel_bytes(), src, columns_.stride * g_.channels, end - begin, channels_);
@@ -139,16 +156,22 @@ class Strip {
   }
 
   void pad(std::byte* dst, int64_t pixels) const {
-    if (pixels > 0) isa_.pack_a(dst, 0, padding_.data(), 0, 1, pixels * channels_);
+    if (folded_rows_ == 1) return pad_whole(dst, pixels);
+    isa_.pack_a(dst, pixel_bytes(), padding_.data(), 0, pixels, channels_);
+  }
+
+  void pad_whole(std::byte* dst, int64_t pixels) const {
+    if (pixels > 0) isa_.pack_a(dst, 0, padding_.data(), 0, 1, pixels * pixel_channels());
   }
 
   const isa::Isa& isa_;
   ConvGeometry g_;
-  int64_t channels_;    // of a group
-  ConvAxis columns_;    // which column of the image each column of a row is
-  int64_t stride_;      // from one output pixel to the next, in columns
-  int64_t shared_;      // columns after a row that are the first of the next
-  int64_t row_pixels_;  // output pixels from one row to the next; the last may be outside
+  int64_t channels_;     // of a group
+  int64_t folded_rows_;  // of the image, into a pixel
+  ConvAxis columns_;     // which column of the image each column of a row is
+  int64_t stride_;       // from one output pixel to the next, in columns
+  int64_t shared_;       // columns after a row that are the first of the next
+  int64_t row_pixels_;   // output pixels from one row to the next; the last may be outside
   int64_t rows_ = 0;
   int64_t run_length_ = 0;
   std::vector<int8_t> padding_;
