@@ -99,7 +99,7 @@ def _make_onnx(model: str, path: Path) -> None:
     from .lowering import calibration_images
     from .models import load_model, random_images
 
-    class Images(CalibrationDataReader):  # type: ignore[misc]
+    class Images(CalibrationDataReader):
         def __init__(self) -> None:
             self._images = iter(calibration_images())
 
@@ -140,8 +140,8 @@ def _make_expected(model: str, path: Path) -> None:
 
 
 INPUT = "image"  # of the ONNX model
-_EXECUTORCH = ("executorch", "torch", "torchao", "torchvision")
-VPU_PTE = Artifact(".vpu.pte", _make_vpu, _EXECUTORCH, vpu_sources())
-XNNPACK_PTE = Artifact(".xnnpack.pte", _make_xnnpack, _EXECUTORCH)
+EXECUTORCH = ("executorch", "torch", "torchao", "torchvision")
+VPU_PTE = Artifact(".vpu.pte", _make_vpu, EXECUTORCH, vpu_sources())
+XNNPACK_PTE = Artifact(".xnnpack.pte", _make_xnnpack, EXECUTORCH)
 ONNX = Artifact(".onnx", _make_onnx, ("onnx", "onnxruntime", "onnxscript", "torch", "torchvision"))
 EXPECTED = Artifact(".npy", _make_expected, ("torch", "torchvision"))

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from . import machine
+from .models import MODELS
 
 INSTALL = "pip install 'executorch-vpu[bench]'"
-MODELS = ("resnet18", "resnet50", "mobilenet_v2")  # what is measured unless others are named
+USUAL_MODELS = ("resnet18", "resnet50", "mobilenet_v2")
 
 out = Console()
 err = Console(stderr=True)
@@ -58,9 +59,28 @@ def parse(commands: argparse.ArgumentParser) -> argparse.Namespace:
     return options
 
 
-def default_threads() -> list[int]:
-    """1 and 2, as far as there are CPUs."""
-    return [count for count in (1, 2) if count <= machine.cpu_count()]
+def add_models(commands: argparse.ArgumentParser) -> None:
+    """--models, of which there is at least one."""
+    commands.add_argument(
+        "--models",
+        nargs="+",
+        choices=MODELS,
+        default=USUAL_MODELS,
+        metavar="MODEL",
+        help=f"of {', '.join(MODELS)} (default {' '.join(USUAL_MODELS)})",
+    )
+
+
+def add_threads(commands: argparse.ArgumentParser) -> None:
+    """--threads: counts, by default 1 and 2 as far as there are CPUs."""
+    commands.add_argument(
+        "--threads",
+        nargs="+",
+        type=positive,
+        default=[count for count in (1, 2) if count <= machine.cpu_count()],
+        metavar="N",
+        help="numbers of threads (default 1 2)",
+    )
 
 
 def positive(text: str) -> int:

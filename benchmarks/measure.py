@@ -33,7 +33,7 @@ def alternate(
     """
     times: dict[str, Times] = {name: [] for name in subjects}
     for number in range(blocks.rounds):
-        for name in list(subjects) if number % 2 == 0 else list(reversed(subjects)):
+        for name in list(subjects)[:: 1 if number % 2 == 0 else -1]:
             time.sleep(blocks.pause)
             run = subjects[name]
             for _ in range(blocks.warmup):
@@ -63,9 +63,8 @@ class Summary:
 
 def summarize(sample: Sequence[float]) -> Summary:
     """Of at least one value."""
-    low, median, high = (
-        statistics.quantiles(sample, n=4, method="inclusive") if len(sample) > 1 else sample * 3
-    )
+    several = sample if len(sample) > 1 else [*sample, *sample]
+    low, median, high = statistics.quantiles(several, n=4, method="inclusive")
     return Summary(median, low, high, min(sample))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .command import err
 
@@ -26,7 +26,7 @@ def drawing(
     import matplotlib
     from matplotlib.figure import Figure
 
-    style = {
+    style: dict[Any, Any] = {
         "axes.edgecolor": FAINT,
         "axes.labelcolor": TEXT,
         "axes.spines.right": False,

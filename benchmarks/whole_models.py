@@ -23,7 +23,7 @@ from . import command, machine
 from .artifacts import EXPECTED
 from .command import out
 from .measure import Blocks, alternate, ratio, summarize_times
-from .models import MODELS, random_images
+from .models import random_images
 from .peers import PEERS, VPU
 from .plots import COLORS, drawing
 from .process import in_process
@@ -36,14 +36,8 @@ SUBJECTS = {VPU.name: VPU, **PEERS}
 def main() -> None:
     blocks = Blocks()
     commands = command.parser(__doc__)
-    commands.add_argument(
-        "--models",
-        nargs="+",
-        choices=MODELS,
-        default=command.MODELS,
-        metavar="MODEL",
-        help=f"of {', '.join(MODELS)} (default {' '.join(command.MODELS)})",
-    )
+    command.add_models(commands)
+    command.add_threads(commands)
     commands.add_argument(
         "--peers",
         nargs="*",
@@ -51,14 +45,6 @@ def main() -> None:
         default=list(PEERS),
         metavar="PEER",
         help=f"of {', '.join(PEERS)} (default all)",
-    )
-    commands.add_argument(
-        "--threads",
-        nargs="+",
-        type=command.positive,
-        default=command.default_threads(),
-        metavar="N",
-        help="thread counts, each with a process of its own (default 1 2)",
     )
     for name, what in (
         ("rounds", "blocks of each runtime"),
