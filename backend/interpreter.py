@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 _DTYPES = (np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.float32))  # by vpu_dtype
 _UNAVAILABLE = 3  # of vpu_code; the others are about what was passed
 _BLOB_ALIGNMENT = 16
+_CACHE_LINE = 64
 
 
 class VpuError(RuntimeError):
@@ -149,14 +150,25 @@ class VpuInterpreter:
         outputs = self._execute(inputs, ctypes.byref(record))
         return Trace(outputs, intermediates, [int(t) for t in nanoseconds])
 
+    def time(self, *inputs: Array, runs: int) -> npt.NDArray[np.int64]:
+        """The nanoseconds each instruction took, [runs, instructions], in so many runs in a row."""
+        stored = [_at_cache_line(array) for array in self._stored(inputs)]
+        results = [_at_cache_line(array) for array in self._results()]
+        nanoseconds = np.zeros((runs, len(self.instructions)), np.int64)
+        _check(
+            self._lib.vpu_time(
+                self._program,
+                _pointers(stored),
+                _pointers(results),
+                self._threads,
+                runs,
+                nanoseconds.ctypes.data,
+            )
+        )
+        return nanoseconds
+
     def _execute(self, inputs: Sequence[Array], trace: Any) -> list[Array]:
-        if len(inputs) != len(self.inputs):
-            raise VpuValueError(f"the program takes {len(self.inputs)} inputs, got {len(inputs)}")
-        stored = [
-            _to_memory(array, argument, index)
-            for index, (array, argument) in enumerate(zip(inputs, self.inputs, strict=True))
-        ]
-        results = [np.empty([a.sizes[d] for d in a.dim_order], a.dtype) for a in self.outputs]
+        stored, results = self._stored(inputs), self._results()
         _check(
             self._lib.vpu_execute(
                 self._program, _pointers(stored), _pointers(results), self._threads, trace
@@ -166,6 +178,19 @@ class VpuInterpreter:
             array.transpose(np.argsort(argument.dim_order))
             for array, argument in zip(results, self.outputs, strict=True)
         ]
+
+    def _stored(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs as the program reads them."""
+        if len(inputs) != len(self.inputs):
+            raise VpuValueError(f"the program takes {len(self.inputs)} inputs, got {len(inputs)}")
+        return [
+            _to_memory(array, argument, index)
+            for index, (array, argument) in enumerate(zip(inputs, self.inputs, strict=True))
+        ]
+
+    def _results(self) -> list[Array]:
+        """Room for the outputs as the program writes them."""
+        return [np.empty([a.sizes[d] for d in a.dim_order], a.dtype) for a in self.outputs]
 
     def _argument(self, query: Any, index: int) -> Argument:
         raw = _Argument()
@@ -202,6 +227,23 @@ def available_isas() -> list[Isa]:
         _check(lib.vpu_isa_at(index, ctypes.byref(raw)))
         isas.append(Isa(_text(raw.name), bool(raw.available), raw.reason.decode()))
     return isas
+
+
+def isa_peak(isa: str | None, iterations: int) -> tuple[int, int]:
+    """How fast a set's multiply instruction is: so many repetitions of it, on registers alone.
+
+    Args:
+        isa: as for VpuInterpreter.
+    Returns:
+        The multiply-accumulates that were done, 0 if the set does not say, and nanoseconds.
+    """
+    macs, nanoseconds = ctypes.c_int64(), ctypes.c_int64()
+    _check(
+        _library().vpu_isa_peak(
+            (isa or "").encode(), iterations, ctypes.byref(macs), ctypes.byref(nanoseconds)
+        )
+    )
+    return macs.value, nanoseconds.value
 
 
 # The structs of kernels/capi/vpu.h.
@@ -256,6 +298,7 @@ def _library() -> ctypes.CDLL:
         "vpu_last_error": (ctypes.c_char_p, []),
         "vpu_isa_count": (size, []),
         "vpu_isa_at": (ctypes.c_int, [size, pointer]),
+        "vpu_isa_peak": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int64, pointer, pointer]),
         "vpu_load": (ctypes.c_int, [pointer, size, ctypes.c_char_p, integer, pointer]),
         "vpu_destroy": (None, [pointer]),
         "vpu_isa_of": (ctypes.c_char_p, [pointer]),
@@ -267,6 +310,7 @@ def _library() -> ctypes.CDLL:
         "vpu_output_at": (ctypes.c_int, [pointer, size, pointer]),
         "vpu_instruction_at": (ctypes.c_int, [pointer, size, pointer]),
         "vpu_execute": (ctypes.c_int, [pointer, pointer, pointer, integer, pointer]),
+        "vpu_time": (ctypes.c_int, [pointer, pointer, pointer, integer, size, pointer]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)
@@ -287,12 +331,15 @@ def _check(code: int) -> None:
 
 def _aligned(blob: bytes) -> npt.NDArray[np.uint8]:
     view = np.frombuffer(blob, np.uint8)
-    if view.ctypes.data % _BLOB_ALIGNMENT == 0:
-        return view
-    room = np.empty(view.size + _BLOB_ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % _BLOB_ALIGNMENT
-    copy = room[start : start + view.size]
-    copy[:] = view
+    return view if view.ctypes.data % _BLOB_ALIGNMENT == 0 else _at_cache_line(view)
+
+
+def _at_cache_line(array: Array) -> Array:
+    """A copy that starts where a runtime's tensors do."""
+    room = np.empty(array.nbytes + _CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % _CACHE_LINE
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
     return copy
 
 

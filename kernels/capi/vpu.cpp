@@ -46,6 +46,24 @@ vpu_code guarded(F&& body) {
   }
 }
 
+using Clock = std::chrono::steady_clock;
+
+int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+// As many as `threads` and the program allow.
+vpu::Workers& workers_of(vpu_program* program, int32_t threads) {
+  static vpu::SerialWorkers serial;
+  const int count = std::clamp(threads, 1, program->max_threads);
+  if (count == 1) return serial;
+  if (program->workers == nullptr || program->workers->count() != count) {
+    program->workers.reset();
+    program->workers = std::make_unique<vpu::ThreadWorkers>(count);
+  }
+  return *program->workers;
+}
+
 class Recorder final : public vpu::Observer {
  public:
   Recorder(const vpu::Interpreter& interpreter, const vpu_trace& trace)
@@ -54,19 +72,14 @@ class Recorder final : public vpu::Observer {
   void before(size_t) override { start_ = Clock::now(); }
 
   void after(size_t instruction, const void* output) override {
-    const Clock::time_point end = Clock::now();
-    if (trace_.nanoseconds != nullptr) {
-      trace_.nanoseconds[instruction] =
-          std::chrono::duration_cast<std::chrono::nanoseconds>(end - start_).count();
-    }
+    const int64_t time = nanoseconds_since(start_);
+    if (trace_.nanoseconds != nullptr) trace_.nanoseconds[instruction] = time;
     if (trace_.outputs != nullptr && trace_.outputs[instruction] != nullptr) {
       std::memcpy(trace_.outputs[instruction], output, interpreter_.output_of(instruction).bytes());
     }
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   const vpu::Interpreter& interpreter_;
   const vpu_trace& trace_;
   Clock::time_point start_;
@@ -97,6 +110,18 @@ vpu_code vpu_isa_at(size_t index, vpu_isa* isa) {
     if (index >= list.size()) return bad_argument("there is no instruction set of that index");
     reason = list[index].reason;
     *isa = {list[index].name, reason.c_str(), list[index].available ? 1 : 0};
+    return VPU_OK;
+  });
+}
+
+vpu_code vpu_isa_peak(const char* isa, int64_t iterations, int64_t* macs, int64_t* nanoseconds) {
+  return guarded([&] {
+    const vpu::isa::Isa* chosen = nullptr;
+    const vpu::Status status = vpu::isa::choose_isa(isa == nullptr ? "" : isa, &chosen);
+    if (!status.ok()) return fail(status);
+    const Clock::time_point start = Clock::now();
+    *macs = chosen->peak == nullptr ? 0 : chosen->peak(iterations);
+    *nanoseconds = nanoseconds_since(start);
     return VPU_OK;
   });
 }
@@ -155,17 +180,24 @@ vpu_code vpu_instruction_at(const vpu_program* program, size_t index,
 vpu_code vpu_execute(vpu_program* program, const void* const* inputs, void* const* outputs,
                      int32_t threads, const vpu_trace* trace) {
   return guarded([&] {
-    const int count = std::clamp(threads, 1, program->max_threads);
-    if (count > 1 && (program->workers == nullptr || program->workers->count() != count)) {
-      program->workers.reset();
-      program->workers = std::make_unique<vpu::ThreadWorkers>(count);
-    }
-    vpu::SerialWorkers serial;
-    vpu::Workers& workers = count > 1 ? static_cast<vpu::Workers&>(*program->workers) : serial;
+    vpu::Workers& workers = workers_of(program, threads);
     if (trace == nullptr) {
       program->interpreter->execute(inputs, outputs, workers);
     } else {
       Recorder recorder(*program->interpreter, *trace);
+      program->interpreter->execute(inputs, outputs, workers, &recorder);
+    }
+    return VPU_OK;
+  });
+}
+
+vpu_code vpu_time(vpu_program* program, const void* const* inputs, void* const* outputs,
+                  int32_t threads, size_t runs, int64_t* nanoseconds) {
+  return guarded([&] {
+    vpu::Workers& workers = workers_of(program, threads);
+    for (size_t i = 0; i < runs; ++i) {
+      const vpu_trace trace{nanoseconds + i * vpu_instruction_count(program), nullptr};
+      Recorder recorder(*program->interpreter, trace);
       program->interpreter->execute(inputs, outputs, workers, &recorder);
     }
     return VPU_OK;

@@ -82,6 +82,12 @@ VPU_API const char* vpu_last_error(void);
 VPU_API size_t vpu_isa_count(void);
 VPU_API vpu_code vpu_isa_at(size_t index, vpu_isa* isa);
 
+/* How fast a set's multiply instruction is on this machine: repeats it on registers alone, on the
+ * calling thread, and tells how many multiply-accumulates that was, in how long. `macs` 0: the set
+ * does not say. `isa` as for vpu_load. */
+VPU_API vpu_code vpu_isa_peak(const char* isa, int64_t iterations, int64_t* macs,
+                              int64_t* nanoseconds);
+
 /* `blob` must be aligned to 16 bytes and outlive the program, which reads its constants in place.
  * `isa` null or "": the environment variable VPU_ISA, else the best this CPU has.
  * `max_threads`: as many threads as an execution may ever use. */
@@ -105,6 +111,11 @@ VPU_API vpu_code vpu_instruction_at(const vpu_program* program, size_t index,
  * again. `trace` may be null. */
 VPU_API vpu_code vpu_execute(vpu_program* program, const void* const* inputs, void* const* outputs,
                              int32_t threads, const vpu_trace* trace);
+
+/* Executes so many times in a row; `nanoseconds` gets the times of the first run's instructions,
+ * then of the second's, and so on. */
+VPU_API vpu_code vpu_time(vpu_program* program, const void* const* inputs, void* const* outputs,
+                          int32_t threads, size_t runs, int64_t* nanoseconds);
 
 #ifdef __cplusplus
 }

@@ -321,8 +321,22 @@ void gemm(const Gemm& g) {
   release();
 }
 
+int64_t peak(int64_t iterations) {
+  static constexpr TileShapes shapes;
+  configure(shapes);
+  for (int64_t i = 0; i < iterations; ++i) {
+    multiply_add<kC00, kA0, kB0>();
+    multiply_add<kC01, kA0, kB1>();
+    multiply_add<kC10, kA1, kB0>();
+    multiply_add<kC11, kA1, kB1>();
+  }
+  release();
+  return iterations * kRows * kColumns * kStep;
+}
+
 constexpr Isa make() {
   Isa isa = avx512_isa("amx");
+  isa.peak = peak;
   isa.gemm_tile = {kRows, kColumns, 4, kStep, 1, 0};
   isa.pack_a = pack_a<0>;
   isa.pack_b = pack_b_plain<kColumns, 4, kStep>;

@@ -69,8 +69,27 @@ void gemm_tile(const Gemm& g) {
 
 void gemm(const Gemm& g) { for_each_tile<kRows, kColumns>(g, gemm_tile); }
 
+int64_t peak(int64_t iterations) {
+  const __m512i x = _mm512_setzero_si512();
+#define VPU_ZERO(i) __m512i a##i = x, b##i = x;
+  VPU_ROWS(VPU_ZERO)
+#undef VPU_ZERO
+  for (int64_t i = 0; i < iterations; ++i) {
+#define VPU_STEP(i)         \
+  multiply_add(a##i, x, x); \
+  multiply_add(b##i, x, x);
+    VPU_ROWS(VPU_STEP)
+#undef VPU_STEP
+  }
+#define VPU_USE(i) asm volatile("" ::"v"(a##i), "v"(b##i));
+  VPU_ROWS(VPU_USE)
+#undef VPU_USE
+  return iterations * kRows * kColumns * 4;
+}
+
 constexpr Isa make() {
   Isa isa = avx512_isa("avx512vnni");
+  isa.peak = peak;
   isa.gemm_tile = {kRows, kColumns, 4, 4, 1, 128};
   isa.pack_a = pack_a<-128>;
   isa.pack_b = pack_b_plain<kColumns, 4, 4>;

@@ -120,6 +120,10 @@ struct Window {
 struct Isa {
   const char* name;
 
+  // The set's multiply instruction alone, on registers: the speed no kernel can exceed. Answers the
+  // multiply-accumulates done. Null: not known.
+  int64_t (*peak)(int64_t iterations);
+
   GemmTile gemm_tile;
   // `rows` runs of n elements; the source may overlap or repeat (src_stride 0).
   void (*pack_a)(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_t src_stride,
