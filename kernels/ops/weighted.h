@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <vector>
 
 #include "isa/micro_kernels.h"
 #include "ops/aligned.h"
@@ -13,6 +14,32 @@
 
 namespace vpu {
 
+// What the checks and the packing want to know of a channel's weights.
+struct WeightSums {
+  int64_t sum = 0;
+  int64_t magnitude = 0;
+  int8_t least = 0;
+
+  WeightSums(const int8_t* w, int64_t count) {
+    constexpr int64_t kBlock = 256;  // a constant, so that the compiler vectorizes the loop
+    for (; count >= kBlock; w += kBlock, count -= kBlock) add(w, kBlock);
+    add(w, count);
+  }
+
+ private:
+  void add(const int8_t* w, int64_t count) {
+    int32_t block_sum = 0;
+    int32_t block_magnitude = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      block_sum += w[i];
+      block_magnitude += w[i] < 0 ? -w[i] : w[i];
+      least = std::min(least, w[i]);
+    }
+    sum += block_sum;
+    magnitude += block_magnitude;
+  }
+};
+
 // The operands, checked and read in place.
 struct Weighted {
   // An element of the residual is read before that of the output is written, by the same task.
@@ -21,6 +48,7 @@ struct Weighted {
   const int8_t* weight = nullptr;  // channels x per_channel
   const int32_t* bias = nullptr;
   const float* multiplier = nullptr;
+  std::vector<uint32_t> weight_sums;  // modulo 2^32
   int64_t channels = 0;
   int64_t per_channel = 0;
   int32_t x_zero_point = 0;
@@ -52,7 +80,7 @@ struct Weighted {
     per_channel = w.elements() / channels;
     x_zero_point = x.zero_point;
     double largest = 0;
-    VPU_RETURN_IF_ERROR(check_values(&largest));
+    VPU_RETURN_IF_ERROR(read_values(&largest));
     VPU_RETURN_IF_ERROR(read_store(table, y, &store));
     has_residual = context.inputs.size() == 5;
     fits_int = largest + 256 * std::abs(double{table.residual_multiplier()}) < 2e9;
@@ -67,9 +95,7 @@ struct Weighted {
 
   // The bias for x + offset in place of x - zero_point. What does not fit wraps, as the sum does.
   int32_t folded_bias(int64_t channel, int32_t offset) const {
-    uint32_t sum = 0;
-    const int8_t* w = weight + channel * per_channel;
-    for (int64_t k = 0; k < per_channel; ++k) sum += static_cast<uint32_t>(w[k]);
+    const uint32_t sum = weight_sums[static_cast<size_t>(channel)];
     return static_cast<int32_t>(static_cast<uint32_t>(bias[channel]) -
                                 static_cast<uint32_t>(x_zero_point + offset) * sum);
   }
@@ -82,18 +108,15 @@ struct Weighted {
 
  private:
   // Also finds the largest sum, times its multiplier, that x can give.
-  Status check_values(double* largest) const {
+  Status read_values(double* largest) {
     *largest = 0;
+    weight_sums.reserve(static_cast<size_t>(channels));
     for (int64_t c = 0; c < channels; ++c) {
       VPU_RETURN_IF_ERROR(expect_multiplier(multiplier[c], "a multiplier"));
-      int64_t magnitude = 0;
-      int8_t least = 0;
-      for (const int8_t* w = weight + c * per_channel; w < weight + (c + 1) * per_channel; ++w) {
-        magnitude += std::abs(int{*w});
-        least = std::min(least, *w);
-      }
-      VPU_EXPECT(least >= -127, "a weight of channel %lld is -128", static_cast<long long>(c));
-      const int64_t sum = magnitude * kMaxCentered + std::abs(int64_t{bias[c]});
+      const WeightSums sums(weight + c * per_channel, per_channel);
+      weight_sums.push_back(static_cast<uint32_t>(sums.sum));
+      VPU_EXPECT(sums.least >= -127, "a weight of channel %lld is -128", static_cast<long long>(c));
+      const int64_t sum = sums.magnitude * kMaxCentered + std::abs(int64_t{bias[c]});
       VPU_EXPECT(sum <= kInt32Max, "an int32 may not hold the sum of channel %lld",
                  static_cast<long long>(c));
       *largest = std::max(*largest, static_cast<double>(sum) * std::abs(double{multiplier[c]}));
@@ -122,8 +145,8 @@ class WeightedProduct {
         panels_(isa, runs, k, weighted.channels / groups),
         groups_(groups),
         weight_(static_cast<size_t>(groups * panels_.bytes())),
-        bias_(static_cast<size_t>(groups * panels_.padded_columns())),
-        multiplier_(bias_.size()) {
+        bias_(static_cast<size_t>(groups * panels_.padded_columns()), 0),
+        multiplier_(bias_.size(), 0) {
     std::vector<int8_t> buffer;
     for (int64_t g = 0; g < groups; ++g) {
       panels_.pack(weight(g, &buffer), 1, runs * k, weight_.data() + g * panels_.bytes());
