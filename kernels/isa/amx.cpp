@@ -395,8 +395,9 @@ void multiply_any(const Gemm& g) {
 void gemm(const Gemm& g) {
   static constexpr TileShapes shapes;
   configure(shapes);
-  const bool tall = g.rows > Block<false>::kRows && g.rows <= Block<true>::kRows &&
-                    g.rows * g.a_stride <= kTallBytes;
+  const bool few_rows = g.rows > Block<false>::kRows && g.rows <= Block<true>::kRows &&
+                        g.rows * g.a_stride <= kTallBytes;
+  const bool tall = few_rows || g.columns <= kTile;
   tall ? multiply_any<true>(g) : multiply_any<false>(g);
   release();
 }

@@ -253,7 +253,7 @@ constexpr Isa make() {
   isa.pack_a = pack_a;
   isa.pack_b = pack_b_plain<kColumns, 2, 2>;
   isa.gemm = gemm;
-  isa.depthwise_tile = {16, 2, nullptr, 0};
+  isa.depthwise_tile = {16, 2, nullptr, 0, false};
   isa.depthwise = depthwise;
   return isa;
 }

@@ -222,13 +222,20 @@ struct PixelSums {
   }
 };
 
-// 64 channels, or the last ones, from channel c on.
+// What a vector of taps holds: 64 channels of a pixel; fewer, the last ones; or at most 32, of two
+// pixels that follow each other.
+enum class Lanes { kWhole, kPart, kTwoPixels };
+
+// The channels from channel c on. A step is a pixel, or two.
+template <Lanes lanes>
 struct ChannelBlock {
   const Depthwise& d;
   int64_t c;
-  __mmask64 mask;
+  __mmask64 mask;  // of a pixel
   Requantize requantize;
   ResidualVector residual;
+
+  static constexpr int kPixels = lanes == Lanes::kTwoPixels ? 2 : 1;
 
   VPU_INLINE ChannelBlock(const Depthwise& args, int64_t channel)
       : d(args),
@@ -237,21 +244,34 @@ struct ChannelBlock {
         requantize(args.store),
         residual(args.residual) {}
 
-  VPU_INLINE __m512i tap(int t, int64_t pixel) const {
-    const __m512i x = _mm512_maskz_loadu_epi8(mask, d.taps[t] + pixel * d.x_stride + c);
-    return _mm512_xor_si512(x, _mm512_set1_epi8(-128));
+  VPU_INLINE int64_t steps() const { return (d.pixels + kPixels - 1) / kPixels; }
+  VPU_INLINE int64_t second_pixel(int64_t step) const {
+    return smaller(2 * step + 1, d.pixels - 1);
+  }
+
+  VPU_INLINE __m512i load(const int8_t* x, ptrdiff_t stride, int64_t step) const {
+    x += c;
+    if constexpr (lanes == Lanes::kWhole) return _mm512_loadu_si512(x + step * stride);
+    if constexpr (lanes == Lanes::kPart) return _mm512_maskz_loadu_epi8(mask, x + step * stride);
+    const auto half = static_cast<__mmask32>(mask);
+    return _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(half, x + 2 * step * stride)),
+        _mm256_maskz_loadu_epi8(half, x + second_pixel(step) * stride), 1);
+  }
+
+  VPU_INLINE __m512i tap(int t, int64_t step) const {
+    return _mm512_xor_si512(load(d.taps[t], d.x_stride, step), _mm512_set1_epi8(-128));
   }
 
   VPU_INLINE __m512 scaled(__m512i sum, int part) const {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(d.multiplier + c + 16 * part));
   }
 
-  VPU_INLINE void store(int64_t pixel, const PixelSums& sums) const {
+  VPU_INLINE void store(int64_t step, const PixelSums& sums) const {
     __m512 f0 = scaled(sums.part0, 0), f1 = scaled(sums.part1, 1);
     __m512 f2 = scaled(sums.part2, 2), f3 = scaled(sums.part3, 3);
     if (d.residual.x) {
-      const int8_t* r = d.residual.x + pixel * d.residual.stride + c;
-      const __m512i x = transpose_groups(_mm512_maskz_loadu_epi8(mask, r));
+      const __m512i x = transpose_groups(load(d.residual.x, d.residual.stride, step));
       f0 = residual.add(f0, _mm512_castsi512_si128(x));
       f1 = residual.add(f1, _mm512_extracti32x4_epi32(x, 1));
       f2 = residual.add(f2, _mm512_extracti32x4_epi32(x, 2));
@@ -259,52 +279,76 @@ struct ChannelBlock {
     }
     const __m512i y = requantize.pack(requantize.round(f0), requantize.round(f1),
                                       requantize.round(f2), requantize.round(f3));
-    _mm512_mask_storeu_epi8(d.y + pixel * d.y_stride + c, mask, y);
+    int8_t* to = d.y + kPixels * step * d.y_stride + c;
+    if constexpr (lanes == Lanes::kWhole) {
+      _mm512_storeu_si512(to, y);
+    } else if constexpr (lanes == Lanes::kPart) {
+      _mm512_mask_storeu_epi8(to, mask, y);
+    } else {
+      const auto half = static_cast<__mmask32>(mask);
+      _mm256_mask_storeu_epi8(to, half, _mm512_castsi512_si256(y));
+      if (2 * step + 1 < d.pixels) {
+        _mm256_mask_storeu_epi8(to + d.y_stride, half, _mm512_extracti64x4_epi64(y, 1));
+      }
+    }
   }
 };
 
+template <Lanes lanes>
 __attribute__((noinline)) void depthwise_any(const Depthwise& d, int64_t c) {
-  const ChannelBlock block(d, c);
-  for (int64_t p = 0; p < d.pixels; ++p) {
+  const ChannelBlock<lanes> block(d, c);
+  for (int64_t s = 0; s < block.steps(); ++s) {
     PixelSums sums(d.bias + c);
     const int8_t* weight = d.weight + c * d.tap_count;
     for (int t = 0; t < d.tap_count; t += 4, weight += 256) {
-      sums.add(Taps(block.tap(t, p), block.tap(t + 1, p), block.tap(t + 2, p), block.tap(t + 3, p)),
+      sums.add(Taps(block.tap(t, s), block.tap(t + 1, s), block.tap(t + 2, s), block.tap(t + 3, s)),
                weight);
     }
-    block.store(p, sums);
+    block.store(s, sums);
   }
 }
 
-// Three columns of three taps. Columns that a pixel shares with the next are interleaved once.
-template <int step>
+// Three columns of three taps. Columns that a step shares with the next, which is `move` columns
+// further, are interleaved once.
+template <Lanes lanes, int move>
 __attribute__((noinline)) void depthwise_3x3(const Depthwise& d, int64_t c) {
-  const ChannelBlock block(d, c);
+  const ChannelBlock<lanes> block(d, c);
   const int8_t* weight = d.weight + c * 12;
-  const auto column = [&](int first_tap, int64_t p) VPU_INLINE_LAMBDA {
-    const __m512i last = block.tap(first_tap + 2, p);
-    return Taps(block.tap(first_tap, p), block.tap(first_tap + 1, p), last, last);
+  const auto column = [&](int first_tap, int64_t step) VPU_INLINE_LAMBDA {
+    const __m512i last = block.tap(first_tap + 2, step);
+    return Taps(block.tap(first_tap, step), block.tap(first_tap + 1, step), last, last);
   };
   Taps left = column(0, 0);
   Taps middle = column(4, 0);
-  for (int64_t p = 0;;) {
-    const Taps right = column(8, p);
+  for (int64_t s = 0;;) {
+    const Taps right = column(8, s);
     PixelSums sums(d.bias + c);
     sums.add(left, weight);
     sums.add(middle, weight + 256);
     sums.add(right, weight + 512);
-    block.store(p, sums);
-    if (++p >= d.pixels) break;
-    left = step == 1 ? middle : right;
-    middle = step == 1 ? right : column(4, p);
+    block.store(s, sums);
+    if (++s >= block.steps()) break;
+    left = move == 1 ? middle : move == 2 ? right : column(0, s);
+    middle = move == 1 ? right : column(4, s);
   }
 }
 
+template <Lanes lanes>
+VPU_INLINE void depthwise_block(const Depthwise& d, int64_t c) {
+  constexpr int kPixels = ChannelBlock<lanes>::kPixels;
+  if (d.column_step == 1) return depthwise_3x3<lanes, kPixels>(d, c);
+  if (d.column_step == 2) return depthwise_3x3<lanes, 2 * kPixels>(d, c);
+  depthwise_any<lanes>(d, c);
+}
+
 void depthwise(const Depthwise& d) {
-  const auto block = d.column_step == 1   ? depthwise_3x3<1>
-                     : d.column_step == 2 ? depthwise_3x3<2>
-                                          : depthwise_any;
-  for (int64_t c = 0; c < d.channels; c += 64) block(d, c);
+  int64_t c = 0;
+  for (; d.channels - c >= 64; c += 64) depthwise_block<Lanes::kWhole>(d, c);
+  if (d.channels - c > 32) {
+    depthwise_block<Lanes::kPart>(d, c);
+  } else if (d.channels > c) {
+    depthwise_block<Lanes::kTwoPixels>(d, c);
+  }
 }
 
 // ---- Pooling.
@@ -347,7 +391,7 @@ void lookup(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
 
 constexpr Isa avx512_isa(const char* name) {
   Isa isa = plain_isa(name);
-  isa.depthwise_tile = {64, 4, kOrder, 128};
+  isa.depthwise_tile = {64, 4, kOrder, 128, true};
   isa.depthwise = depthwise;
   isa.max = max;
   isa.lookup = lookup;

@@ -74,14 +74,16 @@ struct Gemm {
 // ---- Depthwise convolution.
 //
 // Weights are packed [channels / block][taps / tap_step][block][tap_step]; within a block, position
-// i holds channel order[i] (null: i). bias and multiplier lie in the same order. Padded with zeros.
-// The sum is of (x + offset) * weight. Taps go row by row; or column by column, each padded to a
+// i holds channel order[i] (null: i). bias and multiplier lie in the same order. Padded with zeros;
+// or, if `twice`, where the last block is at most half full, channel i also stands for block / 2 +
+// i. The sum is of (x + offset) * weight. Taps go row by row; or column by column, each padded to a
 // multiple of tap_step, where that makes them no more.
 struct DepthwiseTile {
   int block;
   int tap_step;
   const uint8_t* order;
   int offset;
+  bool twice;
 };
 
 struct Depthwise {

@@ -272,7 +272,7 @@ constexpr Isa neon_isa(const char* name, void (*gemm)(const Gemm&)) {
   isa.pack_a = pack_a_plain;
   isa.pack_b = pack_b_plain<kColumns, kr, kStep>;
   isa.gemm = gemm;
-  isa.depthwise_tile = {kBlock, 4, nullptr, 0};
+  isa.depthwise_tile = {kBlock, 4, nullptr, 0, false};
   isa.depthwise = depthwise;
   isa.lookup = lookup;
   isa.softmax = softmax_plain<lookup>;

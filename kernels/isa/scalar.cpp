@@ -75,7 +75,7 @@ constexpr Isa make() {
   isa.pack_a = pack_a_plain;
   isa.pack_b = pack_b_plain<kColumns, 1, 1>;
   isa.gemm = gemm;
-  isa.depthwise_tile = {kBlock, 1, nullptr, 0};
+  isa.depthwise_tile = {kBlock, 1, nullptr, 0, false};
   isa.depthwise = depthwise;
   return isa;
 }

@@ -68,7 +68,9 @@ class DepthwiseConv final : public Kernel {
     for (int64_t i = 0; i < padded; ++i) {
       const int64_t block = i / tile.block * tile.block;
       const int64_t at = i - block;
-      const int64_t c = block + (tile.order == nullptr ? at : tile.order[at]);
+      int64_t c = block + (tile.order == nullptr ? at : tile.order[at]);
+      const int64_t half = block + tile.block / 2;
+      if (tile.twice && g_.channels <= half && c >= half) c -= tile.block / 2;
       if (c >= g_.channels) continue;
       bias_[static_cast<size_t>(i)] = weighted_.folded_bias(c, tile.offset);
       multiplier_[static_cast<size_t>(i)] = weighted_.multiplier[c];
