@@ -110,7 +110,7 @@ def _file(suffix: str) -> Callable[[str], Path]:
 
 
 def show_machine(results: dict[str, Any]) -> None:
-    out.print(machine.text(results["machine"]), highlight=False)
+    out.print(machine.text(results["machine"]), highlight=False, soft_wrap=True)
 
 
 def progress() -> Progress:

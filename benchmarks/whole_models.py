@@ -27,7 +27,7 @@ from .models import random_images
 from .peers import PEERS, VPU
 from .plots import COLORS, drawing
 from .process import in_process
-from .tables import Grid, distinct, find
+from .tables import Grid, distinct, find, of_threads
 
 Results = dict[str, Any]
 SUBJECTS = {VPU.name: VPU, **PEERS}
@@ -100,7 +100,7 @@ def compare(
         )
         for count in threads:
             for model in models:
-                bar.update(task, description=f"{model}, {count} thread{'s' * (count > 1)}")
+                bar.update(task, description=f"{model}, {of_threads(count)}")
                 expected = EXPECTED.get(model, directory)
                 mine = {subject.name: paths[model, subject.name] for subject in subjects}
                 rows += in_process(
@@ -184,7 +184,7 @@ def plot(results: Results, path: Path) -> None:
             labels: dict[float, str] = {}
             for group, count in enumerate(threads):
                 top = group * (len(runtimes) + 1.4)
-                labels[top] = f"{count} thread" + "s" * (count > 1)
+                labels[top] = of_threads(count)
                 for place, runtime in enumerate(runtimes, start=1):
                     row = find(rows, model=model, threads=count, runtime=runtime)
                     time, ratio = row["milliseconds"]["median"], row["ratio"]["median"]
