@@ -137,7 +137,7 @@ def plot(results: Results, path: Path) -> None:
             panel.set_title(kind, loc="left")
             panel.set_yticks(range(len(layers)), layers)
             panel.set_ylim(longest, -1)
-            panel.set_xlabel("% of the measured peak (GMAC/s)" if known else "GMAC/s")
+            panel.set_xlabel("% of peak (GMAC/s)" if known else "GMAC/s")
             if known:
                 panel.set_xlim(0, 100)
         axes[0].legend(loc="lower right")

@@ -9,7 +9,7 @@ MACHINE = {
     "cpu": "A CPU",
     "cpus": 2,
     "cpu_features": ["avx2", "avx512_vnni"],
-    "system": "Linux 6 x86_64",
+    "system": "Linux x86_64",
     "python": "3.12.0",
     "packages": {"executorch": "1.5.1"},
     "vpu_isa": "avx512vnni",

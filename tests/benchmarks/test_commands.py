@@ -61,15 +61,20 @@ def test_an_instruction_set_that_cannot_be_used_is_an_error(
     assert "VPU_ISA is mmx: there is no such set; available here: scalar" in capsys.readouterr().err
 
 
-def test_plotting_without_matplotlib_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("scaling --plot a.svg", "--plot needs matplotlib, which is not installed"),
+        ("kernels", "the models need torchvision, which is not installed"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    line: str, error: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     with pytest.raises(SystemExit):
-        run("scaling", "--plot", "a.svg", monkeypatch=monkeypatch)
-    assert f"--plot needs matplotlib, which is not installed: {command.INSTALL}" in (
-        capsys.readouterr().err
-    )
+        run(*line.split(), monkeypatch=monkeypatch)
+    assert f"{error}: {command.INSTALL}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_peer_that_is_not_installed_says_how_to_install_it(

@@ -70,7 +70,7 @@ def test_kernels_of_a_set_without_a_known_peak() -> None:
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
-        ("whole_models", ["resnet18", "OpenVINO", "2 threads", "3.06 ms, 1.5×"]),
+        ("whole_models", ["resnet18", "OpenVINO", "1 thread", "2 threads", "3.06 ms, 1.5×"]),
         ("kernels", ["3x3 64→64 @56", "others", "2 threads"]),
         ("footprint", ["XNNPACK", "load (ms)", "50.00"]),
         ("scaling", ["channels in and out", "512", "multiply-accumulates", "threads"]),
