@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 # Two workers fit two cores; each computes on one thread, so that they do not fight over them.
 PYTEST_ARGS ?= -n 2 --dist loadscope
 DEMO_ARGS ?=
+BENCH_ARGS ?=
 
 # When one of these changes, installing again compiles what depends on it. Directories are listed
 # too: their time changes when a file comes or goes.
@@ -45,8 +46,13 @@ lint: build/typing  ## Check style and types.
 
 .PHONY: docs
 docs: $(VENV)/installed-test  ## Write the generated parts of docs/ again.
-	$(BIN)/python docs/generate_op_support.py
-	$(BIN)/python docs/generate_images.py
+	$(BIN)/python -m docs.generate_op_support
+	$(BIN)/python -m docs.generate_images
+	$(BIN)/python -m docs.generate_benchmarks
+
+.PHONY: bench
+bench: $(VENV)/installed-bench  ## Measure whole models against other runtimes: benchmarks/.
+	$(BIN)/python -m benchmarks.whole_models $(BENCH_ARGS)
 
 .PHONY: clean
 clean:  ## Remove everything that was built, .venv included.

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import machine
 from .models import MODELS
 
-INSTALL = "pip install 'executorch-vpu[bench]'"
+INSTALL = "pip install -e '.[bench]'"
 USUAL_MODELS = ("resnet18", "resnet50", "mobilenet_v2")
 
 out = Console()
@@ -49,7 +49,9 @@ def parse(commands: argparse.ArgumentParser) -> argparse.Namespace:
     options = commands.parse_args()
     if options.plot is not None and find_spec("matplotlib") is None:
         commands.error(f"--plot needs matplotlib, which is not installed: {INSTALL}")
-    for threads in getattr(options, "threads", None) or []:
+    if "models" in options and find_spec("torchvision") is None:
+        commands.error(f"the models need torchvision, which is not installed: {INSTALL}")
+    for threads in options.threads if "threads" in options else []:
         if threads > machine.cpu_count():
             commands.error(f"--threads {threads}: this process has {machine.cpu_count()} CPUs")
     try:
@@ -110,7 +112,7 @@ def _file(suffix: str) -> Callable[[str], Path]:
 
 
 def show_machine(results: dict[str, Any]) -> None:
-    out.print(machine.text(results["machine"]), highlight=False)
+    out.print(machine.text(results["machine"]), highlight=False, soft_wrap=True)
 
 
 def progress() -> Progress:

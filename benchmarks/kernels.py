@@ -19,7 +19,7 @@ from .command import out
 from .layers import NET, Net, load_net, measure
 from .peak import peak_gmacs
 from .plots import COLORS, drawing
-from .tables import Grid, distinct, find
+from .tables import Grid, distinct, find, of_threads
 
 Results = dict[str, Any]
 
@@ -62,7 +62,7 @@ def run(models: Sequence[str], threads: Sequence[int], seconds: float, directory
                     if layer:
                         inside[layer].append(time)
             for layer, blob in blobs.items():
-                bar.update(task, description=f"{layer}, {count} thread{'s' * (count > 1)}")
+                bar.update(task, description=f"{layer}, {of_threads(count)}")
                 alone = measure(blob, count, seconds)
                 gmacs = alone.macs[0] / alone.microseconds[0] / 1e3
                 rows.append(
@@ -92,7 +92,7 @@ def table(results: Results, threads: int) -> Grid:
     against = "peak unknown" if peak is None else f"measured peak {peak:,.0f} GMAC/s"
     models = list(results["results"][0]["models"])
     grid = Grid(
-        f"{isa}, {threads} thread{'s' * (threads > 1)}, {against}",
+        f"{isa}, {of_threads(threads)}, {against}",
         ["layer", *models, "MMAC", "µs", "in model", "GMAC/s", "% of peak"],
         left=1,
     )
@@ -129,14 +129,17 @@ def plot(results: Results, path: Path) -> None:
                 lengths = [100 * row["peak_share"] if known else row["gmacs"] for row in found]
                 thickness = 0.8 / len(threads)
                 places = [place + group * thickness for place in range(len(layers))]
-                label = f"{count} thread{'s' * (count > 1)}"
-                panel.barh(places, lengths, thickness, color=COLORS[group], label=label)
+                label = of_threads(count)
+                color = COLORS[group % len(COLORS)]
+                bars = panel.barh(places, lengths, thickness, color=color, label=label)
+                rates = [f" {row['gmacs']:.0f}" for row in found]
+                panel.bar_label(bars, rates, fontsize=7)
             panel.set_title(kind, loc="left")
             panel.set_yticks(range(len(layers)), layers)
             panel.set_ylim(longest, -1)
-            panel.set_xlabel("% of the measured peak" if known else "GMAC/s")
-            panel.grid(axis="x")
-            panel.set_axisbelow(True)
+            panel.set_xlabel("% of peak (GMAC/s)" if known else "GMAC/s")
+            if known:
+                panel.set_xlim(0, 100)
         axes[0].legend(loc="lower right")
 
 

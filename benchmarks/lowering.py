@@ -5,14 +5,15 @@ Each is quantized by its own quantizer, with the same images.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.export import ExportedProgram
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-from torchao.quantization.pt2e.quantizer import Quantizer
 
 from .models import load_model, random_images
+
+if TYPE_CHECKING:
+    from torchao.quantization.pt2e.quantizer import Quantizer
 
 Backend = Literal["vpu", "xnnpack"]
 BACKENDS: tuple[Backend, ...] = ("vpu", "xnnpack")
@@ -25,6 +26,8 @@ def calibration_images() -> list[torch.Tensor]:
 
 def quantize(model: str, backend: Backend) -> ExportedProgram:
     """The model with a backend's quantizes and dequantizes in it."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
     inputs = (random_images(1),)
     exported = torch.export.export(load_model(model), inputs).module()
     prepared = prepare_pt2e(exported, _quantizer(backend))

@@ -13,7 +13,7 @@ from typing import Any
 
 from executorch_vpu.backend.interpreter import available_isas
 
-_INT8_FEATURES = re.compile(r"avx2|avx_vnni|avx512|amx|asimddp|i8mm|sve")
+_FEATURES = re.compile(r"avx2|avx_vnni|avx512f|avx512_vnni|amx_(int8|bf16)|asimddp|i8mm|sve")
 
 
 def describe(packages: Iterable[str]) -> dict[str, Any]:
@@ -24,8 +24,8 @@ def describe(packages: Iterable[str]) -> dict[str, Any]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "cpu": info.get("model name", platform.machine()),
         "cpus": cpu_count(),
-        "cpu_features": sorted(f for f in features if _INT8_FEATURES.match(f)),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu_features": sorted(f for f in features if _FEATURES.fullmatch(f)),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: version(name) for name in sorted(set(packages))},
         "vpu_isa": chosen_isa(),

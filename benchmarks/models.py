@@ -1,4 +1,4 @@
-"""torchvision's models for tests and benchmarks, without downloads.
+"""torchvision's models, and a tiny one, for tests and benchmarks, without downloads.
 
 Their weights are random. In such a network, batch norms that were never trained let activations
 grow or vanish with depth; a few batches in training mode give each the statistics of its input.
@@ -11,13 +11,13 @@ import sys
 import torch
 from torch import nn
 
-MODELS = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small")
+MODELS = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small", "tiny")
 IMAGE = (3, 224, 224)
 _SEED = 20261129
 
 
 def load_model(name: str) -> nn.Module:
-    """A torchvision model in eval mode; the same weights on every call.
+    """A model in eval mode; the same weights on every call. All but "tiny" are torchvision's.
 
     Args:
         name: one of MODELS.
@@ -27,12 +27,9 @@ def load_model(name: str) -> nn.Module:
     """
     if name not in MODELS:
         raise ValueError(f"model {name!r} is none of {', '.join(MODELS)}")
-    _import_torchvision()
-    from torchvision import models
-
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)
-        model: nn.Module = getattr(models, name)(weights=None)
+        model = _tiny() if name == "tiny" else _of_torchvision(name)
         _warm_up(model)
     return model.eval()
 
@@ -40,6 +37,26 @@ def load_model(name: str) -> nn.Module:
 def random_images(count: int, seed: int = 0) -> torch.Tensor:
     """Normal noise where a data set would be: float32 [count, 3, 224, 224]."""
     return torch.randn(count, *IMAGE, generator=torch.Generator().manual_seed(seed))
+
+
+def _tiny() -> nn.Module:
+    """Compiled in no time: to try out what is there for the others."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=8, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+
+
+def _of_torchvision(name: str) -> nn.Module:
+    _import_torchvision()
+    from torchvision import models
+
+    model: nn.Module = getattr(models, name)(weights=None)
+    return model
 
 
 def _warm_up(model: nn.Module) -> None:

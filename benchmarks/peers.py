@@ -60,7 +60,7 @@ def _load_vpu(model: Path, threads: int, image: NDArray[np.float32]) -> Run:
 def _load_executorch(model: Path, threads: int, image: NDArray[np.float32]) -> Run:
     from executorch.runtime import Runtime
 
-    _set_threads(threads)
+    set_threads(threads)
     program = Runtime.get().load_program(model)
     method = program.load_method("forward")
     assert method is not None
@@ -73,7 +73,7 @@ def _load_executorch(model: Path, threads: int, image: NDArray[np.float32]) -> R
 
 
 @functools.cache
-def _set_threads(threads: int) -> None:
+def set_threads(threads: int) -> None:
     """Of ExecuTorch's pool, once: a loaded method keeps the pool there was, even after a reset."""
     from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
 
@@ -119,7 +119,7 @@ VPU = Peer("vpu", "VPU", "executorch-vpu", VPU_PTE, _load_vpu)
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("xnnpack", "ExecuTorch XNNPACK", "executorch", XNNPACK_PTE, _load_executorch),
+        Peer("xnnpack", "XNNPACK", "executorch", XNNPACK_PTE, _load_executorch),
         Peer("onnxruntime", "ONNX Runtime", "onnxruntime", ONNX, _load_onnxruntime),
         Peer("openvino", "OpenVINO", "openvino", ONNX, _load_openvino),
     )

@@ -28,6 +28,7 @@ def drawing(
 
     style: dict[Any, Any] = {
         "axes.edgecolor": FAINT,
+        "axes.axisbelow": True,
         "axes.labelcolor": TEXT,
         "axes.spines.right": False,
         "axes.spines.top": False,
@@ -39,7 +40,7 @@ def drawing(
         "legend.frameon": False,
         "legend.labelcolor": TEXT,
         "svg.fonttype": "none",  # text stays text
-        "svg.hashsalt": path.name,  # the same results give the same file
+        "svg.hashsalt": "benchmarks",  # the same results give the same file
         "text.color": TEXT,
         "xtick.color": TEXT,
         "ytick.color": TEXT,

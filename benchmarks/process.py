@@ -34,7 +34,9 @@ def in_process(
     receiver, sender = context.Pipe(duplex=False)
     with tempfile.NamedTemporaryFile("r", suffix=".log", errors="replace") as log:
         child = context.Process(
-            target=_child, args=(sender, log.name, function, arguments, advance is not None)
+            target=_child,
+            args=(sender, log.name, function, arguments, advance is not None),
+            daemon=True,
         )
         child.start()
         sender.close()

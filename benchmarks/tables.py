@@ -22,7 +22,8 @@ class Grid:
     def rich(self) -> Table:
         table = Table(title=self.title, box=box.SIMPLE_HEAD, title_justify="left")
         for index, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if index < self.left else "right")
+            is_name = index < self.left
+            table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -41,3 +42,7 @@ def distinct(rows: Iterable[dict[str, Any]], key: str) -> list[Any]:
 def find(rows: Iterable[dict[str, Any]], **values: Any) -> dict[str, Any]:
     """The first row with these values."""
     return next(row for row in rows if values.items() <= row.items())
+
+
+def of_threads(count: int) -> str:
+    return f"{count} thread{'s' * (count > 1)}"

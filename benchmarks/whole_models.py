@@ -27,7 +27,7 @@ from .models import random_images
 from .peers import PEERS, VPU
 from .plots import COLORS, drawing
 from .process import in_process
-from .tables import Grid, distinct, find
+from .tables import Grid, distinct, find, of_threads
 
 Results = dict[str, Any]
 SUBJECTS = {VPU.name: VPU, **PEERS}
@@ -88,8 +88,9 @@ def compare(
     rows: list[dict[str, Any]] = []
     with command.progress() as bar:
         task = bar.add_task("compiling", total=len(models) * len(subjects))
-        paths = {}
+        paths, expected = {}, {}
         for model in models:
+            expected[model] = EXPECTED.get(model, directory)
             for subject in subjects:
                 bar.update(task, description=f"compiling {model} for {subject.title}")
                 paths[model, subject.name] = subject.artifact.get(model, directory)
@@ -100,15 +101,14 @@ def compare(
         )
         for count in threads:
             for model in models:
-                bar.update(task, description=f"{model}, {count} thread{'s' * (count > 1)}")
-                expected = EXPECTED.get(model, directory)
+                bar.update(task, description=f"{model}, {of_threads(count)}")
                 mine = {subject.name: paths[model, subject.name] for subject in subjects}
                 rows += in_process(
                     measure,
                     model,
                     count,
                     mine,
-                    expected,
+                    expected[model],
                     blocks,
                     advance=partial(bar.advance, task),
                 )
@@ -168,8 +168,8 @@ def table(results: Results) -> Grid:
             for runtime in runtimes:
                 row = find(rows, model=model, threads=threads, runtime=runtime)
                 time = f"{row['milliseconds']['median']:.2f}"
-                ratio = f" ({row['ratio']['median']:.2f}×)"
-                cells.append(time + ratio * (runtime != VPU.name))
+                times = f" ({row['ratio']['median']:.2f}×)"
+                cells.append(time + times * (runtime != VPU.name))
             grid.rows.append([model, str(threads), *cells])
     return grid
 
@@ -184,21 +184,21 @@ def plot(results: Results, path: Path) -> None:
             labels: dict[float, str] = {}
             for group, count in enumerate(threads):
                 top = group * (len(runtimes) + 1.4)
-                labels[top] = f"{count} thread" + "s" * (count > 1)
+                labels[top] = of_threads(count)
                 for place, runtime in enumerate(runtimes, start=1):
                     row = find(rows, model=model, threads=count, runtime=runtime)
-                    time, ratio = row["milliseconds"]["median"], row["ratio"]["median"]
+                    time, times = row["milliseconds"]["median"], row["ratio"]["median"]
                     color = COLORS[(place - 1) % len(COLORS)]
                     panel.barh(top + place, time, 0.8, color=color)
-                    note = f" {time:.2f} ms" + f", {ratio:.1f}×" * (runtime != VPU.name)
+                    note = f" {time:.2f} ms" + f", {times:.1f}×" * (runtime != VPU.name)
                     panel.text(time, top + place, note, va="center", fontsize=8)
                     labels[top + place] = SUBJECTS[runtime].title
             panel.set_title(model, loc="left")
             panel.set_yticks(list(labels), list(labels.values()) if panel is axes[0] else [])
             panel.tick_params(length=0, labelbottom=False)
             panel.spines["bottom"].set_visible(False)
-            panel.margins(x=0.5, y=0.02)
-            panel.invert_yaxis()
+            panel.margins(x=0.5)
+            panel.set_ylim(max(labels) + 0.6, -0.6)
 
 
 if __name__ == "__main__":
