@@ -2,9 +2,8 @@
 // is exact: A is packed widened, B is widened as it is loaded.
 #include <immintrin.h>
 
+#include "isa/inline.h"
 #include "isa/portable_inl.h"
-
-#define VPU_INLINE inline __attribute__((always_inline))
 
 namespace vpu::isa {
 namespace {

@@ -10,10 +10,9 @@
 
 #include <immintrin.h>
 
+#include "isa/inline.h"
 #include "isa/portable_inl.h"
-
-#define VPU_INLINE inline __attribute__((always_inline))
-#define VPU_INLINE_LAMBDA __attribute__((always_inline))
+#include "isa/vnni_inl.h"
 
 namespace vpu::isa {
 namespace {
@@ -121,12 +120,6 @@ struct ResidualVector {
 VPU_INLINE __m512i transpose_groups(__m512i x) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_permutexvar_epi32(order, x);
-}
-
-// acc += dot products of four unsigned by four signed bytes. As an intrinsic it makes GCC 12 spill
-// the accumulators of a loop that uses all registers (-O2 and -O3, half the speed).
-VPU_INLINE void multiply_add(__m512i& acc, __m512i x, __m512i w) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w));
 }
 
 // ---- Of a matrix product with panels of 32 columns, two vectors of accumulators.
@@ -322,8 +315,7 @@ void max(const Window& window, int8_t* y, int64_t n) {
 
 // ---- Lookup: the table in four registers where the CPU can permute bytes across two of them.
 
-__attribute__((target("avx512vbmi"))) void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n,
-                                                       const int8_t* table) {
+VPU_BYTE_PERMUTES void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (int64_t i = 0; i < n; i += 64) {
@@ -338,7 +330,7 @@ __attribute__((target("avx512vbmi"))) void lookup_vbmi(const int8_t* x, int8_t* 
 }
 
 void lookup(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
-  if (__builtin_cpu_supports("avx512vbmi")) {
+  if (has_byte_permutes()) {
     lookup_vbmi(x, y, n, table);
   } else {
     lookup_plain(x, y, n, table);
