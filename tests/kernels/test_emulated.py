@@ -12,6 +12,10 @@ import pytest
 
 from tests.support.builds import ROOT, build
 
+pytestmark = pytest.mark.skipif(
+    "VPU_LIBRARY" in os.environ, reason="VPU_LIBRARY names another build to test"
+)
+
 
 @pytest.fixture(scope="module")
 def emulated() -> Path:
