@@ -3,7 +3,7 @@
 //
 // It has only what they use; where a set comes to use another, add it. An intrinsic does what its
 // instruction does, faults included: a masked load touches no byte that its mask leaves out, an
-// aligned one aborts where it is not aligned.
+// aligned access aborts where it is not aligned.
 #pragma once
 
 #include <functional>
@@ -78,10 +78,8 @@ inline __m256i _mm256_cvtepi8_epi32(__m128i x) { return convert<int8_t, int32_t>
 inline __m512i _mm512_loadu_si512(const void* x) { return load<64>(x); }
 inline void _mm512_storeu_si512(void* y, __m512i x) { store(y, x); }
 inline __m512 _mm512_loadu_ps(const void* x) { return load<64>(x); }
-inline __m512i _mm512_load_si512(const void* x) {
-  if (reinterpret_cast<uintptr_t>(x) % 64 != 0) fault("a load is not aligned");
-  return load<64>(x);
-}
+inline __m512i _mm512_load_si512(const void* x) { return load<64>(aligned(x)); }
+inline void _mm512_store_si512(void* y, __m512i x) { store(aligned(y), x); }
 inline __m512i _mm512_maskz_loadu_epi8(__mmask64 mask, const void* x) {
   return load_bytes<64>(mask, x);
 }
@@ -96,6 +94,7 @@ inline __m512i _mm512_setr_epi32(Int... x) {
   const int32_t lanes[] = {x...};
   return load<64>(lanes);
 }
+inline __m512 _mm512_castsi512_ps(__m512i x) { return x; }
 inline __m128i _mm512_castsi512_si128(__m512i x) { return part<16>(x, 0); }
 inline __m256i _mm512_castsi512_si256(__m512i x) { return part<32>(x, 0); }
 inline __m128i _mm512_extracti32x4_epi32(__m512i x, int index) { return part<16>(x, index); }
@@ -111,6 +110,7 @@ inline __m512i _mm512_adds_epi16(__m512i a, __m512i b) { return map<int16_t>(add
 inline __m512i _mm512_max_epi8(__m512i a, __m512i b) { return map<int8_t>(greater<int8_t>, a, b); }
 inline __m512i _mm512_min_epi8(__m512i a, __m512i b) { return map<int8_t>(lesser<int8_t>, a, b); }
 inline __m512 _mm512_add_ps(__m512 a, __m512 b) { return map<float>(std::plus<>(), a, b); }
+inline __m512 _mm512_sub_ps(__m512 a, __m512 b) { return map<float>(std::minus<>(), a, b); }
 inline __m512 _mm512_mul_ps(__m512 a, __m512 b) { return map<float>(std::multiplies<>(), a, b); }
 inline __m512 _mm512_min_ps(__m512 a, __m512 b) { return map<float>(lesser<float>, a, b); }
 inline __m512i _mm512_cvtps_epi32(__m512 x) { return round_to_int32(x); }

@@ -65,6 +65,12 @@ inline void store(void* to, const Register<size>& x) {
   std::memcpy(to, x.bytes, size);
 }
 
+template <class T>
+inline T* aligned(T* address) {
+  if (reinterpret_cast<uintptr_t>(address) % 64 != 0) fault("an aligned access is not aligned");
+  return address;
+}
+
 // Bytes of which bit i of the mask is not set are zero, and not read.
 template <int size>
 inline Register<size> load_bytes(uint64_t mask, const void* from) {

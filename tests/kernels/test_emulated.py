@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.builds import ROOT, build
+from tests.support.builds import ROOT, build, needs_tools
 
-pytestmark = pytest.mark.skipif(
-    "VPU_LIBRARY" in os.environ, reason="VPU_LIBRARY names another build to test"
-)
+pytestmark = [
+    needs_tools("c++"),
+    pytest.mark.skipif("VPU_LIBRARY" in os.environ, reason="VPU_LIBRARY names the build to test"),
+]
 
 
 @pytest.fixture(scope="module")
 def emulated() -> Path:
-    return build("emulated", "-DVPU_EMULATE=ON")
+    return build(ROOT / "build" / "emulated", "-DVPU_EMULATE=ON")
 
 
 def run(emulated: Path, *command: str) -> str:

@@ -13,26 +13,28 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# CMake may be installed beside Python.
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-def build(name: str, *options: str) -> Path:
-    """The directory build/<name> with libvpu.so, brought up to date. Skips where it cannot be."""
-    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    for tool in ("cmake", "ninja"):
-        if shutil.which(tool, path=tools) is None:
-            pytest.skip(f"build/{name} needs {tool}, which is not installed")
-    if not any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))):
-        pytest.skip(f"build/{name} needs a C++ compiler, which is not installed")
-    directory = ROOT / "build" / name
+
+def needs_tools(*tools: str) -> pytest.MarkDecorator:
+    """Skips where one of the tools, or what CMake needs, is not installed."""
+    missing = [t for t in ("cmake", "ninja", *tools) if shutil.which(t, path=PATH) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+
+
+def build(directory: Path, *options: str) -> Path:
+    """The directory, with everything in it as the sources now are."""
     directory.mkdir(parents=True, exist_ok=True)
     configure = [
         *("cmake", "-G", "Ninja", "-S", ROOT, "-B", directory, "-DVPU_BUILD_DELEGATE=OFF"),
         *(f"-DPython_EXECUTABLE={sys.executable}", *options),
     ]
-    with Path(directory, "lock").open("w") as lock:
+    with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # other workers of pytest-xdist
         for command in (configure, ["cmake", "--build", directory]):
-            result = subprocess.run(
-                command, env={**os.environ, "PATH": tools}, capture_output=True, text=True
+            done = subprocess.run(
+                command, env={**os.environ, "PATH": PATH}, capture_output=True, text=True
             )
-            assert result.returncode == 0, result.stdout + result.stderr
+            assert done.returncode == 0, done.stdout + done.stderr
     return directory
