@@ -10,7 +10,7 @@
 
 #include <immintrin.h>
 
-#include "isa/inline.h"
+#include "isa/compiler.h"
 #include "isa/portable_inl.h"
 #include "isa/vnni_inl.h"
 
@@ -44,9 +44,8 @@ void pack_runs(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_
 
 // Runs that lie together, as many as fit a vector when they are spread.
 template <int flip>
-__attribute__((target("avx512vbmi2"))) void spread_runs(std::byte* dst, ptrdiff_t dst_stride,
-                                                        const int8_t* src, int64_t rows,
-                                                        int64_t n) {
+VPU_TARGET("avx512vbmi2")
+void spread_runs(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, int64_t rows, int64_t n) {
   const int64_t together = 64 / dst_stride;
   uint64_t places = 0;
   for (int64_t i = 0; i < together; ++i) places |= first(n) << (i * dst_stride);
@@ -63,8 +62,7 @@ void pack_a(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_t s
             int64_t rows, int64_t n) {
   if (n >= 64) return pack_runs<64, pack64<flip>>(dst, dst_stride, src, src_stride, rows, n);
   if (n >= 16) return pack_runs<16, pack16<flip>>(dst, dst_stride, src, src_stride, rows, n);
-  if (src_stride == n && n < dst_stride && dst_stride <= 32 &&
-      __builtin_cpu_supports("avx512vbmi2")) {
+  if (src_stride == n && n < dst_stride && dst_stride <= 32 && VPU_CPU_HAS("avx512vbmi2")) {
     return spread_runs<flip>(dst, dst_stride, src, rows, n);
   }
   const auto mask = static_cast<__mmask16>(first(n));
@@ -315,7 +313,8 @@ void max(const Window& window, int8_t* y, int64_t n) {
 
 // ---- Lookup: the table in four registers where the CPU can permute bytes across two of them.
 
-VPU_BYTE_PERMUTES void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
+VPU_TARGET("avx512vbmi")
+void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (int64_t i = 0; i < n; i += 64) {
@@ -330,7 +329,7 @@ VPU_BYTE_PERMUTES void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n, const 
 }
 
 void lookup(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
-  if (has_byte_permutes()) {
+  if (VPU_CPU_HAS("avx512vbmi")) {
     lookup_vbmi(x, y, n, table);
   } else {
     lookup_plain(x, y, n, table);

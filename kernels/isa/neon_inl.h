@@ -4,7 +4,7 @@
 
 #include <arm_neon.h>
 
-#include "isa/inline.h"
+#include "isa/compiler.h"
 #include "isa/portable_inl.h"
 
 namespace vpu::isa {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "isa/inline.h"
+#include "isa/compiler.h"
 
 namespace vpu::isa {
 namespace {

@@ -56,6 +56,7 @@ inline __m256i _mm256_maskz_loadu_epi8(__mmask32 mask, const void* x) {
   return load_bytes<32>(mask, x);
 }
 inline void _mm256_mask_storeu_epi8(void* y, __mmask32 mask, __m256i x) { store_bytes(y, mask, x); }
+inline __m256i _mm256_setzero_si256() { return {}; }
 inline __m256i _mm256_set1_epi32(int32_t x) { return set1<32>(x); }
 inline __m256 _mm256_set1_ps(float x) { return set1<32>(x); }
 inline __m128i _mm256_castsi256_si128(__m256i x) { return part<16>(x, 0); }
@@ -84,6 +85,7 @@ inline __m512i _mm512_maskz_loadu_epi8(__mmask64 mask, const void* x) {
   return load_bytes<64>(mask, x);
 }
 inline void _mm512_mask_storeu_epi8(void* y, __mmask64 mask, __m512i x) { store_bytes(y, mask, x); }
+inline __m512i _mm512_setzero_si512() { return {}; }
 inline __m512i _mm512_set1_epi8(int8_t x) { return set1<64>(x); }
 inline __m512i _mm512_set1_epi16(int16_t x) { return set1<64>(x); }
 inline __m512i _mm512_set1_epi32(int32_t x) { return set1<64>(x); }
@@ -122,6 +124,13 @@ inline __m512i _mm512_unpacklo_epi8(__m512i a, __m512i b) { return unpack<int8_t
 inline __m512i _mm512_unpackhi_epi8(__m512i a, __m512i b) { return unpack<int8_t, 1>(a, b); }
 inline __m512i _mm512_unpacklo_epi16(__m512i a, __m512i b) { return unpack<int16_t, 0>(a, b); }
 inline __m512i _mm512_unpackhi_epi16(__m512i a, __m512i b) { return unpack<int16_t, 1>(a, b); }
+inline __m512i _mm512_maskz_expand_epi8(__mmask64 mask, __m512i x) {
+  __m512i y{};
+  for (int i = 0, from = 0; i < 64; ++i) {
+    if (mask >> i & 1) y.bytes[i] = x.bytes[from++];
+  }
+  return y;
+}
 inline __m512i _mm512_permutexvar_epi32(__m512i order, __m512i x) {
   const Lanes<int32_t, 64> from(x);
   return map<int32_t>([&from](int i) { return from[i & 15]; }, order);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "isa/inline.h"
+#include "isa/compiler.h"
 #include "lanes.h"
 
 namespace vpu::isa {

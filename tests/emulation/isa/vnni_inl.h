@@ -3,14 +3,10 @@
 
 #include <immintrin.h>
 
-#include "isa/inline.h"
-
-#define VPU_BYTE_PERMUTES
+#include "isa/compiler.h"
 
 namespace vpu::isa {
 namespace {
-
-inline bool has_byte_permutes() { return true; }
 
 // vpdpbusd. The sum of a group of four does not saturate, the sum in acc wraps.
 inline void multiply_add(__m512i& acc, const __m512i& x, const __m512i& w) {
