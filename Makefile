@@ -34,12 +34,14 @@ test: $(VENV)/installed-test  ## Run all tests.
 	@echo "==> Running the tests"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+SANITIZE := PATH="$(CURDIR)/$(BIN):$$PATH" tests/sanitize
+RUNNING := tests/kernels/test_instructions.py tests/kernels/test_threads.py
+
 .PHONY: sanitize
 sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer, UBSan and ThreadSanitizer.
-	@echo "==> Running the tests that load programs under sanitizers"
-	PATH="$(CURDIR)/$(BIN):$$PATH" tests/sanitize address,undefined tests/kernels tests/runtime/test_blob.py
-	PATH="$(CURDIR)/$(BIN):$$PATH" tests/sanitize thread tests/kernels/test_instructions.py \
-	  tests/kernels/test_threads.py
+	@echo "==> Running the tests that run programs, with sanitizers"
+	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py
+	$(SANITIZE) thread $(RUNNING)
 
 .PHONY: lint
 lint: build/typing  ## Check style and types.
