@@ -9,30 +9,43 @@
 #include "isa/compiler.h"
 #include "lanes.h"
 
-namespace vpu::isa {
+namespace vpu::emulation {
 namespace {
-
-using emulation::fault;
 
 constexpr int kTileCount = 8;
 constexpr int kTileRows = 16;
 constexpr int kTileBytes = 64;  // of a row
 
-struct TileRegister {
+struct Tile {
   int rows = 0;  // 0: not configured
   int row_bytes = 0;
   uint8_t bytes[kTileRows][kTileBytes] = {};
 };
 
-thread_local TileRegister tiles[kTileCount];
+thread_local Tile tiles[kTileCount];
 
-TileRegister& configured(int tile) {
+Tile& configured(int tile) {
   if (tiles[tile].rows == 0) fault("a tile is used that is not configured");
   return tiles[tile];
 }
 
+void shape(int tile, int rows, int row_bytes) {
+  const bool fits = tile < kTileCount ? rows <= kTileRows && row_bytes <= kTileBytes
+                                      : rows == 0 && row_bytes == 0;
+  if (!fits || (rows == 0) != (row_bytes == 0)) fault("a tile cannot have this shape");
+  if (tile >= kTileCount) return;
+  tiles[tile].rows = rows;
+  tiles[tile].row_bytes = row_bytes;
+}
+
+}  // namespace
+}  // namespace vpu::emulation
+
+namespace vpu::isa {
+namespace {
+
 inline void release() {
-  for (TileRegister& tile : tiles) tile = {};
+  for (emulation::Tile& tile : emulation::tiles) tile = {};
 }
 
 // ldtilecfg: palette, start_row, 14 zeros, row_bytes[16], rows[16].
@@ -44,25 +57,18 @@ void configure(const Shapes& shapes) {
   std::memcpy(bytes, &shapes, sizeof(bytes));
   std::memcpy(row_bytes, bytes + 16, sizeof(row_bytes));
   const uint8_t* rows = bytes + 48;
-  if (bytes[0] != 1) fault("a tile configuration is not of palette 1");
+  if (bytes[0] != 1) emulation::fault("a tile configuration is not of palette 1");
   for (int i = 1; i < 16; ++i) {
-    if (bytes[i] != 0) fault("a tile configuration has a start row, or no zeros behind it");
+    if (bytes[i] != 0) emulation::fault("a tile configuration has no zeros behind its palette");
   }
   release();
-  for (int i = 0; i < 16; ++i) {
-    const bool fits = i < kTileCount ? rows[i] <= kTileRows && row_bytes[i] <= kTileBytes
-                                     : rows[i] == 0 && row_bytes[i] == 0;
-    if (!fits || (rows[i] == 0) != (row_bytes[i] == 0)) fault("a tile cannot have this shape");
-    if (i >= kTileCount) continue;
-    tiles[i].rows = rows[i];
-    tiles[i].row_bytes = row_bytes[i];
-  }
+  for (int i = 0; i < 16; ++i) emulation::shape(i, rows[i], row_bytes[i]);
 }
 
 // tileloadd. The rest of a row, and the rows that the tile is not configured for, become zero.
 template <int tile>
 void load(const void* from, ptrdiff_t stride) {
-  TileRegister& to = configured(tile);
+  emulation::Tile& to = emulation::configured(tile);
   std::memset(to.bytes, 0, sizeof(to.bytes));
   for (int i = 0; i < to.rows; ++i) {
     std::memcpy(to.bytes[i], static_cast<const uint8_t*>(from) + i * stride,
@@ -72,7 +78,7 @@ void load(const void* from, ptrdiff_t stride) {
 
 template <int tile>
 void store(void* to, ptrdiff_t stride) {
-  const TileRegister& from = configured(tile);
+  const emulation::Tile& from = emulation::configured(tile);
   for (int i = 0; i < from.rows; ++i) {
     std::memcpy(static_cast<uint8_t*>(to) + i * stride, from.bytes[i],
                 static_cast<size_t>(from.row_bytes));
@@ -81,7 +87,7 @@ void store(void* to, ptrdiff_t stride) {
 
 template <int tile>
 void zero() {
-  TileRegister& to = configured(tile);
+  emulation::Tile& to = emulation::configured(tile);
   std::memset(to.bytes, 0, sizeof(to.bytes));
 }
 
@@ -89,14 +95,14 @@ void zero() {
 template <int c, int a, int b>
 void multiply_add() {
   static_assert(c != a && c != b && a != b, "the instruction takes three different tiles");
-  TileRegister& sums = configured(c);
-  const TileRegister& x = configured(a);
-  const TileRegister& w = configured(b);
+  emulation::Tile& sums = emulation::configured(c);
+  const emulation::Tile& x = emulation::configured(a);
+  const emulation::Tile& w = emulation::configured(b);
   const bool fit = sums.rows == x.rows && sums.row_bytes == w.row_bytes &&
                    x.row_bytes == 4 * w.rows && sums.row_bytes % 4 == 0;
-  if (!fit) fault("the shapes of the tiles of a product do not fit");
+  if (!fit) emulation::fault("the shapes of the tiles of a product do not fit");
   for (int m = 0; m < sums.rows; ++m) {
-    uint32_t row[kTileBytes / 4];
+    uint32_t row[emulation::kTileBytes / 4];
     std::memcpy(row, sums.bytes[m], sizeof(row));
     for (int k = 0; k < w.rows; ++k) {
       for (int i = 0; i < w.row_bytes; ++i) {
