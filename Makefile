@@ -23,7 +23,7 @@ BUILD_REQUIREMENTS = sed -n '/^requires = \[/,/^\]/ s/^ *\("[^"]*"\).*/\1/p' pyp
 
 .PHONY: help
 help:  ## Print this.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: $(VENV)/installed-demo  ## Train, quantize, lower and run a network on the VPU: examples/digits_demo.py.
@@ -34,6 +34,15 @@ demo: $(VENV)/installed-demo  ## Train, quantize, lower and run a network on the
 test: $(VENV)/installed-test  ## Run all tests.
 	@echo "==> Running the tests"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+SANITIZE := PATH="$(CURDIR)/$(BIN):$$PATH" tests/sanitize
+RUNNING := tests/kernels/test_instructions.py tests/kernels/test_threads.py
+
+.PHONY: sanitize
+sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer, UBSan and ThreadSanitizer.
+	@echo "==> Running the tests that run programs, with sanitizers"
+	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py
+	$(SANITIZE) thread $(RUNNING)
 
 .PHONY: lint
 lint: build/typing  ## Check style and types.

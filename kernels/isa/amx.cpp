@@ -1,5 +1,6 @@
 // AMX: tiles of 16 rows of 64 bytes, multiplied signed by signed. A is read as it is.
 #include "isa/avx512_inl.h"
+#include "isa/tiles_inl.h"
 
 namespace vpu::isa {
 namespace {
@@ -12,8 +13,6 @@ constexpr ptrdiff_t kTileBytes = kTile * kStep;
 
 enum Tile { kC0, kC1, kC2, kC3, kA0, kA1, kB0, kB1 };
 
-// ---- The instructions. The compilers' intrinsics do not tell GCC 12 all that they read and write.
-
 struct alignas(64) TileShapes {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -21,29 +20,6 @@ struct alignas(64) TileShapes {
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-
-VPU_INLINE void configure(const TileShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
-VPU_INLINE void release() { asm volatile("tilerelease"); }
-
-template <Tile tile>
-VPU_INLINE void load(const void* from, ptrdiff_t stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile) : "memory");
-}
-
-template <Tile tile>
-VPU_INLINE void store(void* to, ptrdiff_t stride) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
-}
-
-template <Tile tile>
-VPU_INLINE void zero() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(tile));
-}
-
-template <Tile c, Tile a, Tile b>
-VPU_INLINE void multiply_add() {
-  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
-}
 
 // ---- Matrix product.
 

@@ -2,9 +2,8 @@
 // is exact: A is packed widened, B is widened as it is loaded.
 #include <immintrin.h>
 
+#include "isa/compiler.h"
 #include "isa/portable_inl.h"
-
-#define VPU_INLINE inline __attribute__((always_inline))
 
 namespace vpu::isa {
 namespace {
@@ -222,14 +221,13 @@ void depthwise(const Depthwise& d) {
 }
 
 // A product is the same every time, which the compiler must not notice.
-VPU_INLINE void multiply_add(__m256i& acc, __m256i x) {
-  __m256i product;
-  asm volatile("vpmaddwd %1, %1, %0" : "=x"(product) : "x"(x));
-  acc = _mm256_add_epi32(acc, product);
+VPU_INLINE void multiply_add(__m256i& acc, __m256i& x) {
+  hide(x);
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x, x));
 }
 
 int64_t peak(int64_t iterations) {
-  const __m256i x = _mm256_setzero_si256();
+  __m256i x = _mm256_setzero_si256();
 #define VPU_ZERO(i) __m256i a##i = x, b##i = x;
   VPU_ROWS(VPU_ZERO)
 #undef VPU_ZERO
@@ -240,7 +238,7 @@ int64_t peak(int64_t iterations) {
     VPU_ROWS(VPU_STEP)
 #undef VPU_STEP
   }
-#define VPU_USE(i) asm volatile("" ::"x"(a##i), "x"(b##i));
+#define VPU_USE(i) hide(a##i), hide(b##i);
   VPU_ROWS(VPU_USE)
 #undef VPU_USE
   return iterations * kRows * kColumns * 2;

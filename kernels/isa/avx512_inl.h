@@ -10,10 +10,9 @@
 
 #include <immintrin.h>
 
+#include "isa/compiler.h"
 #include "isa/portable_inl.h"
-
-#define VPU_INLINE inline __attribute__((always_inline))
-#define VPU_INLINE_LAMBDA __attribute__((always_inline))
+#include "isa/vnni_inl.h"
 
 namespace vpu::isa {
 namespace {
@@ -45,9 +44,8 @@ void pack_runs(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_
 
 // Runs that lie together, as many as fit a vector when they are spread.
 template <int flip>
-__attribute__((target("avx512vbmi2"))) void spread_runs(std::byte* dst, ptrdiff_t dst_stride,
-                                                        const int8_t* src, int64_t rows,
-                                                        int64_t n) {
+VPU_TARGET("avx512vbmi2")
+void spread_runs(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, int64_t rows, int64_t n) {
   const int64_t together = 64 / dst_stride;
   uint64_t places = 0;
   for (int64_t i = 0; i < together; ++i) places |= first(n) << (i * dst_stride);
@@ -64,8 +62,7 @@ void pack_a(std::byte* dst, ptrdiff_t dst_stride, const int8_t* src, ptrdiff_t s
             int64_t rows, int64_t n) {
   if (n >= 64) return pack_runs<64, pack64<flip>>(dst, dst_stride, src, src_stride, rows, n);
   if (n >= 16) return pack_runs<16, pack16<flip>>(dst, dst_stride, src, src_stride, rows, n);
-  if (src_stride == n && n < dst_stride && dst_stride <= 32 &&
-      __builtin_cpu_supports("avx512vbmi2")) {
+  if (src_stride == n && n < dst_stride && dst_stride <= 32 && VPU_CPU_HAS("avx512vbmi2")) {
     return spread_runs<flip>(dst, dst_stride, src, rows, n);
   }
   const auto mask = static_cast<__mmask16>(first(n));
@@ -121,12 +118,6 @@ struct ResidualVector {
 VPU_INLINE __m512i transpose_groups(__m512i x) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_permutexvar_epi32(order, x);
-}
-
-// acc += dot products of four unsigned by four signed bytes. As an intrinsic it makes GCC 12 spill
-// the accumulators of a loop that uses all registers (-O2 and -O3, half the speed).
-VPU_INLINE void multiply_add(__m512i& acc, __m512i x, __m512i w) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w));
 }
 
 // ---- Of a matrix product with panels of 32 columns, two vectors of accumulators.
@@ -366,8 +357,8 @@ void max(const Window& window, int8_t* y, int64_t n) {
 
 // ---- Lookup: the table in four registers where the CPU can permute bytes across two of them.
 
-__attribute__((target("avx512vbmi"))) void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n,
-                                                       const int8_t* table) {
+VPU_TARGET("avx512vbmi")
+void lookup_vbmi(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (int64_t i = 0; i < n; i += 64) {
@@ -382,7 +373,7 @@ __attribute__((target("avx512vbmi"))) void lookup_vbmi(const int8_t* x, int8_t* 
 }
 
 void lookup(const int8_t* x, int8_t* y, int64_t n, const int8_t* table) {
-  if (__builtin_cpu_supports("avx512vbmi")) {
+  if (VPU_CPU_HAS("avx512vbmi")) {
     lookup_vbmi(x, y, n, table);
   } else {
     lookup_plain(x, y, n, table);

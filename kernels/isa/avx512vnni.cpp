@@ -81,7 +81,7 @@ int64_t peak(int64_t iterations) {
     VPU_ROWS(VPU_STEP)
 #undef VPU_STEP
   }
-#define VPU_USE(i) asm volatile("" ::"v"(a##i), "v"(b##i));
+#define VPU_USE(i) hide(a##i), hide(b##i);
   VPU_ROWS(VPU_USE)
 #undef VPU_USE
   return iterations * kRows * kColumns * 4;

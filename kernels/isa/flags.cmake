@@ -1,9 +1,13 @@
 # How the files of the instruction sets are compiled: each for its own set, since nothing in it runs
 # before the registry has asked the CPU; not at all on another architecture. -O3 vectorizes the
-# loops of portable_inl.h.
+# loops of portable_inl.h. Sets that are emulated (VPU_EMULATE) are compiled
+# for any CPU, with the headers of tests/emulation before their own and the compiler's.
 function(vpu_isa name architecture)
   set(source "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.cpp")
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "${architecture}")
+  if(VPU_EMULATE AND "${architecture}" STREQUAL "${x86_64}")
+    set_source_files_properties(
+      "${source}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/tests/emulation")
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "${architecture}")
     set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}")
   else()
     set_source_files_properties("${source}" PROPERTIES HEADER_FILE_ONLY ON)

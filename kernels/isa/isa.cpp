@@ -7,7 +7,7 @@
 
 // Which architecture's sets this build has the code of.
 #define VPU_ISA_IF_ANY(isa) &isa
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(VPU_EMULATE)
 #define VPU_ISA_IF_X86_64(isa) &isa
 #else
 #define VPU_ISA_IF_X86_64(isa) nullptr
@@ -16,6 +16,13 @@
 #define VPU_ISA_IF_AARCH64(isa) &isa
 #else
 #define VPU_ISA_IF_AARCH64(isa) nullptr
+#endif
+
+// Of the architecture that is emulated (tests/emulation), the sets need nothing of the CPU.
+#if defined(VPU_EMULATE)
+#define VPU_EMULATED "X86_64"
+#else
+#define VPU_EMULATED "none"
 #endif
 
 namespace vpu::isa {
@@ -43,6 +50,7 @@ constexpr Row kRegistry[] = {
 // Empty where the set can run.
 std::string why_not(const Row& row) {
   if (row.isa == nullptr) return std::string("it is for the architecture ") + row.architecture;
+  if (std::string(row.architecture) == VPU_EMULATED) return "";
   const std::string lacks = cpu_lacks(row.needs);
   return lacks.empty() ? "" : "this CPU or its operating system lacks " + lacks;
 }

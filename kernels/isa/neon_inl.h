@@ -4,10 +4,8 @@
 
 #include <arm_neon.h>
 
+#include "isa/compiler.h"
 #include "isa/portable_inl.h"
-
-#define VPU_INLINE inline __attribute__((always_inline))
-#define VPU_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace vpu::isa {
 namespace {

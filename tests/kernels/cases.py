@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 Draw = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Value:
     """An operand. Constants are in the program, the others the program's inputs."""
 
@@ -42,7 +42,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Case:
-    """One instruction and its operands. `tables` are what a Concat's parts go through."""
+    """One instruction and its operands, which may be one value twice. `tables` are what a Concat's
+    parts go through."""
 
     instruction: Instruction
     inputs: Sequence[Value]
@@ -54,7 +55,7 @@ class Case:
     def program(self) -> VpuProgram:
         """The instruction between the program's inputs and its output."""
         program = VpuProgram()
-        for value in self.inputs:
+        for value in self.values():
             tensor = _tensor(value, len(program.inputs))
             if not value.constant:
                 order = tuple(range(len(tensor.shape)))
@@ -72,12 +73,17 @@ class Case:
                 if table is not None:
                     program.tensors.append(_tensor(Value(table, constant=True), 0))
             instruction = replace(instruction, tables=tuple(indices))  # type: ignore[call-arg]
-        program.steps.append(Step(instruction, tuple(range(len(self.inputs))), output))
+        operands = tuple(self.values().index(value) for value in self.inputs)
+        program.steps.append(Step(instruction, operands, output))
         return program
+
+    def values(self) -> list[Value]:
+        """The inputs, each once."""
+        return list(dict.fromkeys(self.inputs))
 
     def arguments(self) -> list[NDArray[Any]]:
         """What to run the program on."""
-        return [value.data for value in self.inputs if not value.constant]
+        return [value.data for value in self.values() if not value.constant]
 
 
 def _tensor(value: Value, position: int) -> Tensor:
@@ -146,7 +152,9 @@ def shapes(draw: Draw, least: int = 0, most: int = 5) -> Shape:
     return tuple(shape)
 
 
-channels = st.sampled_from([1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 130])
+channels = st.sampled_from([1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 128, 130])
+# Height and width: a pixel, a row, a column, and up to enough for several tasks.
+images = st.sampled_from([(1, 1), (1, 57), (20, 1), (2, 5), (3, 9), (8, 14), (20, 57), (40, 40)])
 
 
 def weighted(
@@ -158,8 +166,8 @@ def weighted(
     magnitude = np.abs(weight.astype(np.int64)).reshape(len(weight), -1).sum(1)
     room = np.minimum(2**31 - 1 - magnitude * 255, draw(st.sampled_from([0, 1000, 2**31 - 1])))
     bias = rng.integers(-room, room, endpoint=True)
-    exact = draw(st.booleans())
-    typical = 2.0 ** rng.integers(-14, -6, len(weight)) if exact else rng.random(len(weight)) / 500
+    exact = draw(st.booleans())  # ties: products that lie exactly between two integers
+    typical = 2.0 ** rng.integers(-14, 0, len(weight)) if exact else rng.random(len(weight)) / 500
     inputs = [
         x,
         Value(weight, constant=True),
@@ -168,7 +176,8 @@ def weighted(
     ]
     if draw(st.booleans()):
         return inputs, 0.0
-    return [*inputs, activation(draw, out_shape)], draw(multipliers)
+    same = x.data.shape == out_shape and draw(st.booleans())
+    return [*inputs, x if same else activation(draw, out_shape)], draw(multipliers)
 
 
 # ---- The instructions.
@@ -218,17 +227,18 @@ def _axis(draw: Draw, size: int, usual: bool) -> tuple[int, int, int, int, int]:
 
 @strategy("Conv2d")
 def _(draw: Draw) -> Case:
-    h = draw(st.sampled_from([1, 2, 3, 5, 8, 20]))
-    w = draw(st.sampled_from([1, 2, 5, 9, 14, 57]))
+    h, w = draw(images)
     usual = draw(st.booleans())
     kh, stride_h, top, dilation_h, oh = _axis(draw, h, usual)
     kw, stride_w, left, dilation_w, ow = _axis(draw, w, usual)
-    groups = draw(st.sampled_from([1, 1, 2, 3, 5, 32]))
-    c, o = draw(channels), draw(channels)
-    if groups > 1:
+    kind = draw(st.sampled_from(["dense", "dense", "depthwise", "grouped"]))
+    if kind == "grouped":
+        groups = draw(st.sampled_from([2, 3, 5, 32]))
         c, o = (groups * draw(st.sampled_from([1, 2, 4, 9])) for _ in range(2))
-    elif draw(st.integers(0, 2)) == 0:
-        groups, o = c, c * draw(st.sampled_from([1, 1, 1, 2]))
+    else:
+        c = draw(channels)
+        groups = c if kind == "depthwise" else 1
+        o = draw(st.sampled_from([c, 2 * c]) if kind == "depthwise" else st.just(c) | channels)
     out = (draw(st.integers(1, 2)), oh, ow, o)
     x = activation(draw, (out[0], h, w, c))
     inputs, residual = weighted(draw, x, (o, kh, kw, c // groups), out)
@@ -239,8 +249,9 @@ def _(draw: Draw) -> Case:
 
 @strategy("Linear")
 def _(draw: Draw) -> Case:
-    k, n = draw(channels), draw(channels)
-    leading = draw(st.sampled_from([(), (1,), (2, 3), (31,), (2, 200)]))
+    k = draw(channels)
+    n = draw(st.just(k) | channels)
+    leading = draw(st.sampled_from([(), (1,), (2, 3), (31,), (2, 200), (900,)]))
     inputs, residual = weighted(draw, activation(draw, (*leading, k)), (n, k), (*leading, n))
     linear = make("Linear", residual, *clamp(draw))
     return Case(linear, inputs, (*leading, n), zero_point=draw(zero_points))
@@ -253,7 +264,7 @@ def broadcast(draw: Draw, shape: Shape) -> Shape:
 
 @strategy("MatMul")
 def _(draw: Draw) -> Case:
-    m, k, n = draw(channels), draw(channels), draw(channels)
+    m, k, n = draw(channels | st.just(700)), draw(channels), draw(channels)
     leading = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
     a, b = broadcast(draw, leading), broadcast(draw, leading)
     out = (*np.broadcast_shapes(a, b), m, n)
@@ -267,11 +278,12 @@ def _(draw: Draw) -> Case:
 
 def _binary(draw: Draw, name: str, count: int) -> Case:
     shape = shapes(draw)
-    a, b = broadcast(draw, shape), broadcast(draw, shape)
+    a = activation(draw, broadcast(draw, shape))
+    b = a if draw(st.integers(0, 4)) == 0 else activation(draw, broadcast(draw, shape))
     return Case(
         make(name, *(draw(multipliers) for _ in range(count)), *clamp(draw)),
-        [activation(draw, a), activation(draw, b)],
-        np.broadcast_shapes(a, b),
+        [a, b],
+        np.broadcast_shapes(a.data.shape, b.data.shape),
         zero_point=draw(zero_points),
     )
 
@@ -300,7 +312,7 @@ def windows(draw: Draw, size: int) -> Windows:
 
 
 def _pooled(draw: Draw) -> tuple[Value, Windows, Windows, Shape]:
-    shape = (draw(st.integers(1, 2)), *(draw(st.integers(1, 12)) for _ in "hw"), draw(channels))
+    shape = (draw(st.integers(1, 2)), *draw(images), draw(channels))
     rows, columns = windows(draw, shape[1]), windows(draw, shape[2])
     out = (shape[0], len(rows), len(columns), shape[3])
     return activation(draw, shape), rows, columns, out

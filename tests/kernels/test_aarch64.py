@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,18 +23,14 @@ from executorch_vpu.backend.program import Argument, Instruction, VpuProgram
 from executorch_vpu.backend.reference import Reference
 from executorch_vpu.backend.serialize import serialize
 from tests.models import TinyConvNet
+from tests.support.builds import ROOT, build, needs_tools
 from tests.support.pipeline import lower_whole, quantize
 
 from .cases import STRATEGIES, Case
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VPU_AARCH64_BUILD", ROOT / "build" / "aarch64"))
-# CMake may be installed beside Python.
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-TOOLS = ("aarch64-linux-gnu-g++", "qemu-aarch64", "cmake", "ninja")
-MISSING = [tool for tool in TOOLS if shutil.which(tool, path=PATH) is None]
 
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+pytestmark = needs_tools("aarch64-linux-gnu-g++", "qemu-aarch64")
 
 EXAMPLES = 60  # per instruction
 CPUS = {"max": {"asimddp", "i8mm"}, "neoverse-n1": {"asimddp"}, "cortex-a53": set()}
@@ -75,17 +70,8 @@ class Separable(nn.Module):
 @pytest.fixture(scope="module")
 def replay() -> Path:
     """The program of replay.cpp, for AArch64."""
-    configure = [
-        *("cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(BUILD)),
-        *("--toolchain", str(ROOT / "cmake" / "aarch64-linux-gnu.cmake")),
-        f"-DPython_EXECUTABLE={sys.executable}",
-        *("-DVPU_BUILD_DELEGATE=OFF", "-DVPU_BUILD_TESTS=ON"),
-    ]
-    for command in (configure, ["cmake", "--build", str(BUILD)]):
-        done = subprocess.run(
-            command, env={**os.environ, "PATH": PATH}, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    toolchain = str(ROOT / "cmake" / "aarch64-linux-gnu.cmake")
+    build(BUILD, "--toolchain", toolchain, "-DVPU_BUILD_TESTS=ON")
     return BUILD / "tests" / "kernels" / "replay"
 
 

@@ -57,7 +57,7 @@ def test_every_instruction_has_a_class_and_a_strategy() -> None:
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_matches_its_reference(name: str, data: Any) -> None:
-    check(data.draw(STRATEGIES[name]), data.draw(st.integers(1, 3)))
+    check(data.draw(STRATEGIES[name]), data.draw(st.integers(1, 4)))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_output_may_take_the_place_of_what_it_overwrites(name: str, data: An
     plan_arena(program)
     assert program.tensors[old].buffer.offset == program.tensors[new].buffer.offset
     assert program.arena_size < 2 * program.tensors[new].buffer.nbytes + 64
-    check_program(program, case.arguments(), data.draw(st.integers(1, 3)))
+    check_program(program, case.arguments(), data.draw(st.integers(1, 4)))
 
 
 def append_constant(program: VpuProgram, data: NDArray[Any]) -> int:
