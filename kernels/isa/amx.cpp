@@ -1,17 +1,8 @@
 // AMX: tiles of 16 rows of 64 bytes, multiplied signed by signed. A is read as it is.
-#include "isa/avx512_inl.h"
-#include "isa/tiles_inl.h"
+#include "isa/amx_drain_inl.h"
 
 namespace vpu::isa {
 namespace {
-
-constexpr int kTile = 16;   // the rows of a tile; the columns of a tile of B or of sums
-constexpr int kPanel = 32;  // columns
-constexpr int kStep = 64;   // of K
-constexpr int kRows = 2 * kTile;
-constexpr ptrdiff_t kTileBytes = kTile * kStep;
-
-enum Tile { kC0, kC1, kC2, kC3, kA0, kA1, kB0, kB1 };
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1;
@@ -22,232 +13,6 @@ struct alignas(64) TileShapes {
 };
 
 // ---- Matrix product.
-
-// Four tiles of sums at a time: two by two; or four by one, which goes through B once for as many
-// as 64 rows: where few rows use it, B comes from memory. A is read twice as often, and should be
-// in the L1 cache.
-constexpr int64_t kTallBytes = 32 * 1024;
-
-template <bool tall>
-struct Block {
-  static constexpr int kRows = tall ? 4 * kTile : 2 * kTile;
-  static constexpr int kColumns = tall ? kTile : 2 * kTile;
-  static constexpr ptrdiff_t kStride = kColumns * sizeof(int32_t);  // of the sums in memory
-
-  // The first two tiles are stored a while before the others, as they are done.
-  VPU_INLINE static void store_first(int32_t* sums) {
-    store<kC0>(sums, kStride);
-    store<kC1>(sums + (tall ? kTile * kColumns : kTile), kStride);
-  }
-  VPU_INLINE static void store_last(int32_t* sums) {
-    store<kC2>(sums + (tall ? 2 : 1) * kTile * kColumns, kStride);
-    store<kC3>(sums + (tall ? 3 : 1) * kTile * kColumns + (tall ? 0 : kTile), kStride);
-  }
-
-  // A step of K. The last two tiles use what was loaded of B for the first.
-  VPU_INLINE static void multiply_first(const std::byte* a, ptrdiff_t a_stride, const int8_t* b,
-                                        ptrdiff_t half_panel) {
-    load<kA0>(a, a_stride);
-    load<kB0>(b, kStep);
-    multiply_add<kC0, kA0, kB0>();
-    if constexpr (tall) {
-      load<kA1>(a + kTile * a_stride, a_stride);
-      multiply_add<kC1, kA1, kB0>();
-    } else {
-      load<kB1>(b + half_panel, kStep);
-      multiply_add<kC1, kA0, kB1>();
-    }
-  }
-  VPU_INLINE static void multiply_last(const std::byte* a, ptrdiff_t a_stride) {
-    if constexpr (tall) {
-      load<kA0>(a + 2 * kTile * a_stride, a_stride);
-      multiply_add<kC2, kA0, kB0>();
-      load<kA1>(a + 3 * kTile * a_stride, a_stride);
-      multiply_add<kC3, kA1, kB0>();
-    } else {
-      load<kA1>(a + kTile * a_stride, a_stride);
-      multiply_add<kC2, kA1, kB0>();
-      multiply_add<kC3, kA1, kB1>();
-    }
-  }
-};
-
-// What the sums start from: the same bias in every row, or a bias for each, made in `sums`.
-template <bool tall>
-class Start {
- public:
-  VPU_INLINE Start(const Gemm& g, int64_t m, int64_t n, int32_t* sums)
-      : from_(g.bias + n), stride_(0), next_row_(0) {
-    if (g.row_bias == nullptr) return;
-    for (int64_t i = 0; i < smaller(Block<tall>::kRows, g.rows - m); ++i) {
-      const __m512i row_bias = _mm512_set1_epi32(g.row_bias[m + i]);
-      for (int j = 0; j < Block<tall>::kColumns; j += kTile) {
-        const __m512i bias = _mm512_loadu_si512(g.bias + n + j);
-        _mm512_store_si512(sums + i * Block<tall>::kColumns + j, _mm512_add_epi32(bias, row_bias));
-      }
-    }
-    from_ = sums;
-    stride_ = Block<tall>::kStride;
-    next_row_ = kTile * Block<tall>::kColumns;
-  }
-
-  VPU_INLINE void first() const {
-    load<kC0>(from_, stride_);
-    load<kC1>(from_ + (tall ? next_row_ : kTile), stride_);
-  }
-  VPU_INLINE void last() const {
-    load<kC2>(from_ + (tall ? 2 : 1) * next_row_, stride_);
-    load<kC3>(from_ + (tall ? 3 * next_row_ : next_row_ + kTile), stride_);
-  }
-
- private:
-  const int32_t* from_;
-  ptrdiff_t stride_;
-  ptrdiff_t next_row_;  // of tiles
-};
-
-// The sums of a block on their way to y, a unit of four vectors at a time: what the vector units do
-// while the next block is being multiplied. Both kinds of units are needed for about as long, so
-// that it saves what it can: what need not be asked for every row are template parameters.
-template <bool tall, bool with_residual, bool mapped, bool whole, bool may_overflow>
-class Drain {
- public:
-  explicit VPU_INLINE Drain(const Gemm& g)
-      : requantize_(g.store),
-        residual_(g.residual),
-        y_stride_(g.y_stride),
-        residual_stride_(g.residual.stride) {}
-
-  // Of the block at row m and column n.
-  VPU_INLINE void start(const Gemm& g, int64_t m, int64_t n, const int32_t* sums) {
-    const int64_t rows = smaller(Block<tall>::kRows, g.rows - m);
-    units_ = rows / kUnitRows;
-    rest_ = rows % kUnitRows;
-    sums_ = sums;
-    multiplier0_ = _mm512_loadu_ps(g.multiplier + n);
-    multiplier1_ = tall ? multiplier0_ : _mm512_loadu_ps(g.multiplier + n + kTile);
-    columns_ = static_cast<__mmask32>(isa::first(g.columns - n));
-    y_ = g.y + n;
-    x_ = g.residual.x + n;
-    if constexpr (mapped) {
-      y_rows_ = g.y_rows + m;
-    } else {
-      y_ += m * y_stride_;
-      x_ += m * residual_stride_;
-    }
-  }
-
-  VPU_INLINE void some(int64_t units) {
-    for (units = smaller(units, units_), units_ -= units; units > 0; --units) {
-      unit(kUnitRows);
-      sums_ += 4 * kTile;
-      if constexpr (mapped) {
-        y_rows_ += kUnitRows;
-      } else {
-        y_ += kUnitRows * y_stride_;
-        if constexpr (with_residual) x_ += kUnitRows * residual_stride_;
-      }
-    }
-  }
-
-  VPU_INLINE void all() {
-    some(units_);
-    if (rest_ > 0) unit(rest_);
-    rest_ = 0;
-  }
-
- private:
-  static constexpr int kUnitRows = tall ? 4 : 2;
-
-  VPU_INLINE void unit(int64_t rows) const {
-    __m512 f0 = scaled<0>(), f1 = scaled<1>(), f2 = scaled<2>(), f3 = scaled<3>();
-    if constexpr (with_residual) {
-      f0 = residual_.add(f0, residual<0>(rows));
-      f1 = residual_.add(f1, residual<1>(rows));
-      f2 = residual_.add(f2, residual<2>(rows));
-      f3 = residual_.add(f3, residual<3>(rows));
-    }
-    __m512i y = requantize_.pack(round(f0), round(f1), round(f2), round(f3));
-    if constexpr (!may_overflow) y = _mm512_min_epi8(y, requantize_.most);
-    y = transpose_groups(y);
-    if constexpr (tall) {
-      store16<0>(rows, _mm512_castsi512_si128(y));
-      store16<1>(rows, _mm512_extracti32x4_epi32(y, 1));
-      store16<2>(rows, _mm512_extracti32x4_epi32(y, 2));
-      store16<3>(rows, _mm512_extracti32x4_epi32(y, 3));
-    } else {
-      store32<0>(rows, _mm512_castsi512_si256(y));
-      store32<1>(rows, _mm512_extracti64x4_epi64(y, 1));
-    }
-  }
-
-  // Of the unit's vectors: one after another in memory; a row of it has one, or two.
-  template <int i>
-  VPU_INLINE __m512 scaled() const {
-    const __m512i sums = _mm512_load_si512(sums_ + i * kTile);
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(sums), i % 2 == 0 ? multiplier0_ : multiplier1_);
-  }
-
-  VPU_INLINE __m512i round(__m512 f) const {
-    return may_overflow ? requantize_.round(f) : _mm512_cvtps_epi32(f);
-  }
-
-  template <int i>
-  VPU_INLINE __m128i residual(int64_t rows) const {
-    const int64_t row = readable(y_row<tall ? i : i / 2>(rows));
-    constexpr int column = tall ? 0 : i % 2 * kTile;
-    const int8_t* x = x_ + row * residual_stride_ + column;
-    if constexpr (whole) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-    return _mm_maskz_loadu_epi8(static_cast<__mmask16>(columns_ >> column), x);
-  }
-
-  // A row that is not stored may read any residual.
-  VPU_INLINE static int64_t readable(int64_t row) { return row < 0 ? 0 : row; }
-
-  // Negative: not to be stored.
-  template <int i>
-  VPU_INLINE int64_t y_row(int64_t rows) const {
-    if (i >= rows) return -1;
-    return mapped ? y_rows_[i] : i;
-  }
-
-  template <int i>
-  VPU_INLINE void store16(int64_t rows, __m128i y) const {
-    const int64_t row = y_row<i>(rows);
-    if (row < 0) return;
-    int8_t* to = y_ + row * y_stride_;
-    if constexpr (whole) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), y);
-    } else {
-      _mm_mask_storeu_epi8(to, static_cast<__mmask16>(columns_), y);
-    }
-  }
-  template <int i>
-  VPU_INLINE void store32(int64_t rows, __m256i y) const {
-    const int64_t row = y_row<i>(rows);
-    if (row < 0) return;
-    int8_t* to = y_ + row * y_stride_;
-    if constexpr (whole) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), y);
-    } else {
-      _mm256_mask_storeu_epi8(to, columns_, y);
-    }
-  }
-
-  Requantize requantize_;
-  ResidualVector residual_;
-  __m512 multiplier0_;
-  __m512 multiplier1_;
-  __mmask32 columns_ = 0;
-  int64_t units_ = 0;
-  int64_t rest_ = 0;  // rows after the last unit
-  const int32_t* sums_ = nullptr;
-  const int32_t* y_rows_ = nullptr;
-  int8_t* y_ = nullptr;        // of the next row, or of row 0 where they are mapped
-  const int8_t* x_ = nullptr;  // the same of the residual
-  ptrdiff_t y_stride_;
-  ptrdiff_t residual_stride_;
-};
 
 // The weights that come next, fetched into the L2 cache a share at a time. The CPU notices the
 // order, and completes what is asked for in steps.
@@ -368,13 +133,19 @@ void multiply_any(const Gemm& g) {
   }
 }
 
+// A block of 64 x 16 goes through B once for as many as 64 rows: where few rows use it, B comes
+// from memory. It reads A twice as often, which should be in the L1 cache. It is also the one for
+// few columns.
+bool wants_tall_blocks(const Gemm& g) {
+  constexpr int64_t kBytes = 32 * 1024;
+  const bool few_rows = g.rows > Block<false>::kRows && g.rows <= Block<true>::kRows;
+  return g.columns <= kTile || (few_rows && g.rows * g.a_stride <= kBytes);
+}
+
 void gemm(const Gemm& g) {
   static constexpr TileShapes shapes;
   configure(shapes);
-  const bool few_rows = g.rows > Block<false>::kRows && g.rows <= Block<true>::kRows &&
-                        g.rows * g.a_stride <= kTallBytes;
-  const bool tall = few_rows || g.columns <= kTile;
-  tall ? multiply_any<true>(g) : multiply_any<false>(g);
+  wants_tall_blocks(g) ? multiply_any<true>(g) : multiply_any<false>(g);
   release();
 }
 
@@ -404,7 +175,7 @@ int64_t peak(int64_t iterations) {
 constexpr Isa make() {
   Isa isa = avx512_isa("amx");
   isa.peak = peak;
-  isa.gemm_tile = {kRows, kPanel, 4, kStep, 1, 0};
+  isa.gemm_tile = {2 * kTile, kPanel, 4, kStep, 1, 0};
   isa.pack_a = pack_a<0>;
   isa.pack_b = pack_b;
   isa.gemm = gemm;

@@ -28,11 +28,6 @@ VPU_INLINE void store(void* to, ptrdiff_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
 }
 
-template <int tile>
-VPU_INLINE void zero() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(tile));
-}
-
 template <int c, int a, int b>
 VPU_INLINE void multiply_add() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));

@@ -36,7 +36,6 @@ const Fault kFaults[] = {
     {"load_before_configure", [] { load<0>(memory, 64); }},
     {"load_after_release", [] { configure(Shapes{}), release(), load<0>(memory, 64); }},
     {"store_of_a_tile_without_shape", [] { configure(Shapes{}), store<3>(memory, 64); }},
-    {"zero_of_a_tile_without_shape", [] { configure(Shapes{}), zero<3>(); }},
     {"product_of_a_tile_without_shape", [] { configure(Shapes{}), multiply_add<0, 1, 3>(); }},
     {"product_of_other_depths",
      [] {

@@ -101,13 +101,19 @@ inline __m128i _mm512_castsi512_si128(__m512i x) { return part<16>(x, 0); }
 inline __m256i _mm512_castsi512_si256(__m512i x) { return part<32>(x, 0); }
 inline __m128i _mm512_extracti32x4_epi32(__m512i x, int index) { return part<16>(x, index); }
 inline __m256i _mm512_extracti64x4_epi64(__m512i x, int index) { return part<32>(x, index); }
+inline __m512i _mm512_castsi256_si512(__m256i x) {
+  __m512i y{};
+  std::memcpy(y.bytes, x.bytes, sizeof(x.bytes));
+  return y;
+}
+inline __m512i _mm512_inserti64x4(__m512i a, __m256i b, int index) {
+  std::memcpy(a.bytes + 32 * index, b.bytes, sizeof(b.bytes));
+  return a;
+}
 inline __m512i _mm512_xor_si512(__m512i a, __m512i b) {
   return map<uint64_t>(std::bit_xor<>(), a, b);
 }
 inline __m512i _mm512_add_epi32(__m512i a, __m512i b) { return map<uint32_t>(std::plus<>(), a, b); }
-inline __m512i _mm512_sub_epi32(__m512i a, __m512i b) {
-  return map<uint32_t>(std::minus<>(), a, b);
-}
 inline __m512i _mm512_adds_epi16(__m512i a, __m512i b) { return map<int16_t>(add_saturated, a, b); }
 inline __m512i _mm512_max_epi8(__m512i a, __m512i b) { return map<int8_t>(greater<int8_t>, a, b); }
 inline __m512i _mm512_min_epi8(__m512i a, __m512i b) { return map<int8_t>(lesser<int8_t>, a, b); }

@@ -85,12 +85,6 @@ void store(void* to, ptrdiff_t stride) {
   }
 }
 
-template <int tile>
-void zero() {
-  emulation::Tile& to = emulation::configured(tile);
-  std::memset(to.bytes, 0, sizeof(to.bytes));
-}
-
 // tdpbssd: c[m][n] += sum of a[m][k][0 .. 3] * b[k][n][0 .. 3], signed bytes into int32 that wrap.
 template <int c, int a, int b>
 void multiply_add() {
