@@ -32,16 +32,25 @@ __attribute__((noinline)) void gemm_rows(const Gemm& g) {
   }
   const int8_t* w = g.b;
   const ptrdiff_t stride = g.a_stride;
+  const ptrdiff_t stride3 = 3 * stride;
   const int32_t* end = g.runs + g.run_count;
   for (const int32_t* run = g.runs; run < end; ++run) {
-    const std::byte* x = g.a + *run;
-    for (int64_t k = 0; k < g.k; k += 4, x += 4, w += 4 * kColumns) {
+    const std::byte* x0 = g.a + *run;
+    const std::byte* x5 = x0 + 5 * stride;
+    const std::byte* x10 = x5 + 5 * stride;
+    for (int64_t k = g.k; k > 0; k -= 4, x0 += 4, x5 += 4, x10 += 4, w += 4 * kColumns) {
+      // Addresses an instruction has a form for: an offset per row takes more registers than there
+      // are.
+      const auto row = [&](int i) VPU_INLINE_LAMBDA {
+        const std::byte* x = i < 5 ? x0 : i < 10 ? x5 : x10;
+        return i % 5 == 3 ? x + stride3 : x + i % 5 * stride;
+      };
       const __m512i w0 = _mm512_loadu_si512(w);
       const __m512i w1 = _mm512_loadu_si512(w + 64);
 #define VPU_STEP(i)                          \
   if constexpr (i < rows) {                  \
     int32_t x4;                              \
-    memcpy(&x4, x + i * stride, sizeof(x4)); \
+    memcpy(&x4, row(i), sizeof(x4));         \
     const __m512i v = _mm512_set1_epi32(x4); \
     multiply_add(a##i, v, w0);               \
     multiply_add(b##i, v, w1);               \
