@@ -85,14 +85,14 @@ class VpuInterpreter:
         if threads < 1:
             raise VpuValueError(f"threads must be at least 1, got {threads}")
         self._lib = _library()
-        self._blob = _aligned(blob)  # read in place: lives as long as the program
+        data = _aligned(blob)
         self._threads = threads
         self._program: ctypes.c_void_p | None = None
         program = ctypes.c_void_p()
         _check(
             self._lib.vpu_load(
-                self._blob.ctypes.data,
-                self._blob.size,
+                data.ctypes.data,
+                data.size,
                 (isa or "").encode(),
                 threads,
                 ctypes.byref(program),

@@ -88,7 +88,7 @@ VPU_API vpu_code vpu_isa_at(size_t index, vpu_isa* isa);
 VPU_API vpu_code vpu_isa_peak(const char* isa, int64_t iterations, int64_t* macs,
                               int64_t* nanoseconds);
 
-/* `blob` must be aligned to 16 bytes and outlive the program, which reads its constants in place.
+/* `blob` must be aligned to 16 bytes; the program does not need it after this.
  * `isa` null or "": the environment variable VPU_ISA, else the best this CPU has.
  * `max_threads`: as many threads as an execution may ever use. */
 VPU_API vpu_code vpu_load(const void* blob, size_t size, const char* isa, int32_t max_threads,

@@ -105,12 +105,13 @@ class VpuBackend final : public BackendInterface {
   // Always: an instruction set that is asked for but missing is told by init, in words.
   bool is_available() const override { return true; }
 
-  // `processed` is not freed: the interpreter reads its constants in place.
+  // Of `processed` nothing is needed after this.
   Result<DelegateHandle*> init(BackendInitContext&, FreeableBuffer* processed,
                                ArrayRef<CompileSpec>) const override try {
     std::unique_ptr<Delegate> delegate;
     const Error failure = report(load(*processed, &delegate));
     if (failure != Error::Ok) return failure;
+    processed->Free();
     return static_cast<DelegateHandle*>(delegate.release());
   } catch (const std::exception& exception) {
     return out_of_memory(exception);

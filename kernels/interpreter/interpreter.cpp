@@ -1,10 +1,12 @@
 #include "vpu/interpreter.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "interpreter/memory.h"
 #include "interpreter/program.h"
+#include "interpreter/program_memory.h"
 #include "interpreter/team.h"
 #include "isa/isa.h"
 
@@ -24,13 +26,48 @@ struct Binding {
   uint64_t position;
 };
 
+uint32_t input_count(const schema::Instruction& instruction) {
+  return instruction.inputs() == nullptr ? 0 : instruction.inputs()->size();
+}
+
+// Null if the tensor is not a constant.
+const void* in_blob(const Program& program, uint32_t tensor) {
+  const Place& place = program.places[tensor];
+  return place.storage == schema::Storage_Constant ? program.blob.constants + place.offset
+                                                   : nullptr;
+}
+
+// Out of the blob, which need not outlive loading; but not those that kernels only pack.
+void copy_constants(Program* program, PackedMemory* memory) {
+  std::vector<bool> packed(program->tensors.size(), false);
+  std::vector<bool> read(program->tensors.size(), false);
+  for (const schema::Instruction* instruction : program->instructions) {
+    const KernelEntry entry = find_kernel(instruction->op_type());
+    for (uint32_t k = 0; k < input_count(*instruction); ++k) {
+      (entry.packs(k) ? packed : read)[instruction->inputs()->Get(k)] = true;
+    }
+  }
+  for (uint32_t i = 0; i < program->tensors.size(); ++i) {
+    const void* constant = in_blob(*program, i);
+    if (constant == nullptr || (packed[i] && !read[i])) continue;
+    const uint64_t bytes = program->places[i].bytes;
+    program->tensors[i].constant = memory->pack<std::byte>(
+        static_cast<int64_t>(bytes),
+        [&](std::byte* copy) { std::memcpy(copy, constant, static_cast<size_t>(bytes)); });
+  }
+}
+
 }  // namespace
 
 struct Interpreter::Impl {
   const isa::Isa* isa = nullptr;
-  Program program;
   std::unique_ptr<Team> team;
+  std::vector<ArgumentInfo> inputs;
+  std::vector<ArgumentInfo> outputs;
   std::vector<InstructionInfo> instructions;
+  std::vector<TensorInfo> results;  // of the instructions
+  std::unique_ptr<ProgramMemory> memory;
+  size_t arena_size = 0;
   AlignedMemory arena;
   AlignedMemory scratch;
   std::vector<Step> steps;
@@ -39,52 +76,59 @@ struct Interpreter::Impl {
   std::vector<Binding> bound_outputs;
 
   Status load(const void* blob, size_t size, const LoadOptions& options);
-  Status prepare(size_t index, size_t* scratch_bytes);
-  void add_operand(uint32_t tensor);
+  Status prepare(const Program& program, size_t index, size_t* scratch_bytes);
+  void add_operand(const Program& program, uint32_t tensor);
 };
 
 Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions& options) {
   Blob blob;
+  Program program;
   VPU_RETURN_IF_ERROR(open_blob(data, size, &blob));
   VPU_RETURN_IF_ERROR(read_program(blob, &program));
   VPU_RETURN_IF_ERROR(isa::choose_isa(options.isa, &isa));
   team = std::make_unique<Team>(std::max(options.max_workers, 1));
 
-  const auto arena_size = static_cast<size_t>(program.schema->arena_size());
+  arena_size = static_cast<size_t>(program.schema->arena_size());
   arena = allocate_aligned(arena_size);
   if (arena == nullptr) {
     return error(Code::kUnavailable, "no memory for the arena of %zu bytes", arena_size);
   }
+  memory = std::make_unique<ProgramMemory>(blob.constants_size);
+  copy_constants(&program, memory.get());
   size_t scratch_bytes = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    VPU_RETURN_IF_ERROR(prepare(i, &scratch_bytes));
+    VPU_RETURN_IF_ERROR(prepare(program, i, &scratch_bytes));
   }
+  memory->finish();
   const size_t workers = static_cast<size_t>(std::max(options.max_workers, 1));
   scratch = allocate_aligned(align_up(scratch_bytes) * workers);
   if (scratch == nullptr) {
     return error(Code::kUnavailable, "no memory for scratch: %zu times %zu bytes", workers,
                  align_up(scratch_bytes));
   }
+  inputs = std::move(program.inputs);
+  outputs = std::move(program.outputs);
   return {};
 }
 
-Status Interpreter::Impl::prepare(size_t index, size_t* scratch_bytes) {
+Status Interpreter::Impl::prepare(const Program& program, size_t index, size_t* scratch_bytes) {
   const schema::Instruction& instruction = *program.instructions[index];
-  const auto* inputs = instruction.inputs();
-  PrepareContext context{
-      instruction, {}, program.tensors[instruction.output()], *isa, program.tensors};
-  Step step{nullptr, operands.size(), inputs == nullptr ? 0 : inputs->size(), 0};
+  const KernelEntry entry = find_kernel(instruction.op_type());
+  PrepareContext context{instruction, {},      program.tensors[instruction.output()],
+                         *isa,        *memory, program.tensors};
+  Step step{nullptr, operands.size(), input_count(instruction), 0};
   for (uint32_t k = 0; k < step.inputs; ++k) {
-    context.inputs.push_back(program.tensors[inputs->Get(k)]);
-    add_operand(inputs->Get(k));
+    const uint32_t tensor = instruction.inputs()->Get(k);
+    context.inputs.push_back(program.tensors[tensor]);
+    if (entry.packs(k)) context.inputs.back().constant = in_blob(program, tensor);
+    add_operand(program, tensor);
   }
   step.output = operands.size();
-  add_operand(instruction.output());
+  add_operand(program, instruction.output());
 
-  const PrepareFn prepare_kernel = find_kernel(instruction.op_type()).prepare;
-  const Status status = prepare_kernel == nullptr
+  const Status status = entry.prepare == nullptr
                             ? error(Code::kUnavailable, "this library has no kernel for it")
-                            : prepare_kernel(context, &step.kernel);
+                            : entry.prepare(context, &step.kernel);
   if (!status.ok()) {
     return Status(status.code(), describe(program, index) + ": " + status.message());
   }
@@ -93,11 +137,12 @@ Status Interpreter::Impl::prepare(size_t index, size_t* scratch_bytes) {
                           instruction.name() == nullptr ? "" : instruction.name()->str(),
                           instruction.debug_id(),
                           context.output.elements() * step.kernel->macs_per_output()});
+  results.push_back(std::move(context.output));
   steps.push_back(std::move(step));
   return {};
 }
 
-void Interpreter::Impl::add_operand(uint32_t tensor) {
+void Interpreter::Impl::add_operand(const Program& program, uint32_t tensor) {
   const Place& place = program.places[tensor];
   void* address = nullptr;
   switch (place.storage) {
@@ -132,18 +177,16 @@ Status Interpreter::load(const void* blob, size_t size, const LoadOptions& optio
   }
 }
 
-const std::vector<ArgumentInfo>& Interpreter::inputs() const { return impl_->program.inputs; }
-const std::vector<ArgumentInfo>& Interpreter::outputs() const { return impl_->program.outputs; }
+const std::vector<ArgumentInfo>& Interpreter::inputs() const { return impl_->inputs; }
+const std::vector<ArgumentInfo>& Interpreter::outputs() const { return impl_->outputs; }
 const std::vector<InstructionInfo>& Interpreter::instructions() const {
   return impl_->instructions;
 }
 const TensorInfo& Interpreter::output_of(size_t instruction) const {
-  return impl_->program.tensors[impl_->program.instructions[instruction]->output()];
+  return impl_->results[instruction];
 }
 const char* Interpreter::isa() const { return impl_->isa->name; }
-size_t Interpreter::arena_bytes() const {
-  return static_cast<size_t>(impl_->program.schema->arena_size());
-}
+size_t Interpreter::arena_bytes() const { return impl_->arena_size; }
 
 void Interpreter::execute(const void* const* inputs, void* const* outputs, Workers& workers,
                           Observer* observer) {

@@ -66,7 +66,6 @@ Status read_tensor(const Blob& blob, const schema::Tensor& tensor, uint32_t inde
                  " bytes, which is misaligned or outside the %" PRIu64 " bytes of %s",
                  index, tensor.offset(), bytes, section, constant ? "constants" : "the arena");
   }
-  if (constant) info->constant = blob.constants + tensor.offset();
   return {};
 }
 
@@ -185,6 +184,7 @@ Status read_program(const Blob& blob, Program* program) {
     return error(Code::kCorrupt, "the VPU program is damaged: it is not a valid FlatBuffer");
   }
   program->schema = schema::GetProgram(blob.program);
+  program->blob = blob;
   const uint64_t arena_size = program->schema->arena_size();
   if (arena_size > kMaxArenaSize) {
     return error(Code::kCorrupt, "the VPU program asks for an arena of %" PRIu64 " bytes",

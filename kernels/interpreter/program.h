@@ -18,10 +18,12 @@ struct Place {
   uint64_t bytes;
 };
 
+// Its pointers are into the blob.
 struct Program {
   const schema::Program* schema = nullptr;
-  std::vector<TensorInfo> tensors;
-  std::vector<Place> places;  // of the tensors
+  Blob blob;
+  std::vector<TensorInfo> tensors;  // without the data of constants
+  std::vector<Place> places;        // of the tensors
   std::vector<ArgumentInfo> inputs;
   std::vector<ArgumentInfo> outputs;
   std::vector<const schema::Instruction*> instructions;

@@ -18,8 +18,9 @@ Table& table() {
 
 KernelEntry find_kernel(schema::Op op) { return op < table().size() ? table()[op] : KernelEntry{}; }
 
-KernelRegistration::KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites) {
-  table()[op] = {prepare, overwrites};
+KernelRegistration::KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites,
+                                       uint32_t packed) {
+  table()[op] = {prepare, overwrites, packed};
 }
 
 }  // namespace vpu

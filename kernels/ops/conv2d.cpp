@@ -7,21 +7,21 @@ namespace {
 
 Status prepare(const PrepareContext& context, KernelPtr* kernel) {
   const schema::Conv2d& conv = *context.instruction.op_as_Conv2d();
-  Weighted weighted;
-  VPU_RETURN_IF_ERROR(weighted.read(context, conv));
+  WeightedOperands operands;
+  VPU_RETURN_IF_ERROR(operands.read(context, conv));
   ConvGeometry geometry{};
   VPU_RETURN_IF_ERROR(geometry.read(conv, context));
   if (geometry.is_depthwise()) {
-    *kernel = std::make_unique<DepthwiseConv>(context.isa, geometry, weighted);
+    *kernel = std::make_unique<DepthwiseConv>(context, geometry, operands);
   } else if (geometry.is_pointwise()) {
-    *kernel = std::make_unique<RowProduct>(context.isa, weighted, geometry.pixels());
+    *kernel = std::make_unique<RowProduct>(context, operands, geometry.pixels());
   } else {
-    *kernel = std::make_unique<DenseConv>(context.isa, geometry, weighted);
+    *kernel = std::make_unique<DenseConv>(context, geometry, operands);
   }
   return {};
 }
 
-VPU_KERNEL(Conv2d, prepare, Weighted::kResidual);
+VPU_KERNEL(Conv2d, prepare, Weighted::kResidual, WeightedOperands::kPacked);
 
 }  // namespace
 }  // namespace vpu

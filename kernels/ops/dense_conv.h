@@ -21,8 +21,9 @@ inline int64_t groups_side_by_side(const isa::Isa& isa, const ConvGeometry& g) {
 
 class DenseConv final : public Kernel {
  public:
-  DenseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted)
-      : DenseConv(isa, geometry, weighted, groups_side_by_side(isa, geometry)) {}
+  DenseConv(const PrepareContext& context, const ConvGeometry& geometry,
+            const WeightedOperands& operands)
+      : DenseConv(context, geometry, operands, groups_side_by_side(context.isa, geometry)) {}
 
   size_t scratch_bytes() const override { return strip_.bytes(); }
   int64_t macs_per_output() const override {
@@ -36,23 +37,24 @@ class DenseConv final : public Kernel {
   }
 
  private:
-  DenseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted,
-            int64_t together)
+  DenseConv(const PrepareContext& context, const ConvGeometry& geometry,
+            const WeightedOperands& operands, int64_t together)
       : g_(geometry),
         group_channels_(together * geometry.channels / geometry.groups),
-        strip_(isa, geometry, group_channels_, static_cast<int8_t>(weighted.x_zero_point)),
-        product_(isa, weighted, geometry.groups / together, strip_.run_count(), strip_.run_length(),
-                 [&](int64_t group, std::vector<int8_t>* buffer) {
-                   return arrange(geometry, weighted, strip_.folded_rows(), together, group,
+        strip_(context.isa, geometry, group_channels_, static_cast<int8_t>(operands.x_zero_point)),
+        product_(context, operands, geometry.groups / together, strip_.run_count(),
+                 strip_.run_length(), [&](int64_t group, std::vector<int8_t>* buffer) {
+                   return arrange(geometry, operands, strip_.folded_rows(), together, group,
                                   buffer);
                  }) {}
 
   // The weights of `together` groups as rows over all of their channels, in the order of the strip.
-  static const int8_t* arrange(const ConvGeometry& g, const Weighted& weighted, int64_t folded_rows,
-                               int64_t together, int64_t group, std::vector<int8_t>* buffer) {
+  static const int8_t* arrange(const ConvGeometry& g, const WeightedOperands& operands,
+                               int64_t folded_rows, int64_t together, int64_t group,
+                               std::vector<int8_t>* buffer) {
     const int64_t out_channels = g.out_channels / g.groups;  // of one group
     const int64_t channels = g.channels / g.groups;
-    const int8_t* weight = weighted.weight + group * together * out_channels * weighted.per_channel;
+    const int8_t* weight = operands.weight + group * together * out_channels * operands.per_channel;
     if (together == 1 && folded_rows == 1) return weight;
     const int64_t rows = ceil_div(g.y.taps, folded_rows);
     const int64_t length = rows * g.x.taps * folded_rows * together * channels;

@@ -13,15 +13,16 @@ namespace vpu {
 
 class DepthwiseConv final : public Kernel {
  public:
-  DepthwiseConv(const isa::Isa& isa, const ConvGeometry& geometry, const Weighted& weighted)
-      : isa_(isa),
+  DepthwiseConv(const PrepareContext& context, const ConvGeometry& geometry,
+                const WeightedOperands& operands)
+      : isa_(context.isa),
         g_(geometry),
-        weighted_(weighted),
-        taps_(padded_taps(isa, geometry)),
-        by_columns_(taps_ == geometry.x.taps * padded_to_step(isa, geometry.y.taps)),
+        weighted_(operands),
+        taps_(padded_taps(isa_, geometry)),
+        by_columns_(taps_ == geometry.x.taps * padded_to_step(isa_, geometry.y.taps)),
         padding_(static_cast<size_t>(geometry.row_stride()),
-                 static_cast<int8_t>(weighted.x_zero_point)) {
-    pack();
+                 static_cast<int8_t>(operands.x_zero_point)) {
+    pack(operands, context.memory);
   }
 
   size_t scratch_bytes() const override {
@@ -59,29 +60,46 @@ class DepthwiseConv final : public Kernel {
     }
   }
 
-  void pack() {
+  void pack(const WeightedOperands& operands, PackedMemory& memory) {
     const isa::DepthwiseTile& tile = isa_.depthwise_tile;
     const int64_t padded = ceil_div(g_.channels, tile.block) * tile.block;
-    weight_.assign(static_cast<size_t>(padded * taps_), 0);
-    bias_.assign(static_cast<size_t>(padded), 0);
-    multiplier_.assign(static_cast<size_t>(padded), 0);
-    for (int64_t i = 0; i < padded; ++i) {
-      const int64_t block = i / tile.block * tile.block;
-      const int64_t at = i - block;
-      int64_t c = block + (tile.order == nullptr ? at : tile.order[at]);
-      const int64_t half = block + tile.block / 2;
-      if (tile.twice && g_.channels <= half && c >= half) c -= tile.block / 2;
-      if (c >= g_.channels) continue;
-      bias_[static_cast<size_t>(i)] = weighted_.folded_bias(c, tile.offset);
-      multiplier_[static_cast<size_t>(i)] = weighted_.multiplier[c];
-      const int8_t* weight = weighted_.weight + c * weighted_.per_channel;
-      for_each_tap([&](int64_t t, int64_t ky, int64_t kx) {
-        const int64_t group = t / tile.tap_step;
-        const int64_t place =
-            block * taps_ + (group * tile.block + at) * tile.tap_step + t % tile.tap_step;
-        weight_[static_cast<size_t>(place)] = weight[ky * g_.x.taps + kx];
-      });
-    }
+    weight_ = memory.pack<int8_t>(padded * taps_, [&](int8_t* packed) {
+      std::fill_n(packed, padded * taps_, 0);
+      for (int64_t i = 0; i < padded; ++i) {
+        const int64_t c = channel_at(i);
+        if (c >= g_.channels) continue;
+        const int64_t block = i / tile.block;
+        const int8_t* weight = operands.weight + c * operands.per_channel;
+        for_each_tap([&](int64_t t, int64_t ky, int64_t kx) {
+          const int64_t group = block * taps_ / tile.tap_step + t / tile.tap_step;
+          const int64_t place = group * tile.block + i % tile.block;
+          packed[place * tile.tap_step + t % tile.tap_step] = weight[ky * g_.x.taps + kx];
+        });
+      }
+    });
+    bias_ = pack_channels<int32_t>(memory, padded,
+                                   [&](int64_t c) { return operands.folded_bias(c, tile.offset); });
+    multiplier_ =
+        pack_channels<float>(memory, padded, [&](int64_t c) { return operands.multiplier[c]; });
+  }
+
+  // The channel that is packed at i.
+  int64_t channel_at(int64_t i) const {
+    const isa::DepthwiseTile& tile = isa_.depthwise_tile;
+    const int64_t at = i % tile.block;
+    const int64_t half = i - at + tile.block / 2;
+    const int64_t c = i - at + (tile.order == nullptr ? at : tile.order[at]);
+    return tile.twice && g_.channels <= half && c >= half ? c - tile.block / 2 : c;
+  }
+
+  template <class T, class Value>
+  const T* pack_channels(PackedMemory& memory, int64_t padded, Value value) const {
+    return memory.pack<T>(padded, [&](T* packed) {
+      for (int64_t i = 0; i < padded; ++i) {
+        const int64_t c = channel_at(i);
+        packed[i] = c < g_.channels ? value(c) : T{0};
+      }
+    });
   }
 
   void run_row(const RunContext& context, int64_t row, const int8_t** taps) const {
@@ -118,9 +136,9 @@ class DepthwiseConv final : public Kernel {
     const bool columns = by_columns_ && g_.y.taps == 3 && g_.x.taps == 3 && g_.x.dilation == 1;
     args.column_step = columns && g_.x.stride <= 2 ? static_cast<int>(g_.x.stride) : 0;
     args.channels = g_.channels;
-    args.weight = weight_.data();
-    args.bias = bias_.data();
-    args.multiplier = multiplier_.data();
+    args.weight = weight_;
+    args.bias = bias_;
+    args.multiplier = multiplier_;
     args.residual = weighted_.residual_in(context);
     if (args.residual.x != nullptr) args.residual.x += pixel * g_.channels;
     args.y = context.out<int8_t>() + pixel * g_.channels;
@@ -135,9 +153,9 @@ class DepthwiseConv final : public Kernel {
   int64_t taps_;  // padded to what the set takes at a time
   bool by_columns_;
   std::vector<int8_t> padding_;  // a row of the image
-  AlignedVector<int8_t> weight_;
-  AlignedVector<int32_t> bias_;
-  AlignedVector<float> multiplier_;
+  const int8_t* weight_ = nullptr;
+  const int32_t* bias_ = nullptr;
+  const float* multiplier_ = nullptr;
 };
 
 }  // namespace vpu

@@ -9,12 +9,12 @@ namespace vpu {
 
 class RowProduct final : public Kernel {
  public:
-  RowProduct(const isa::Isa& isa, const Weighted& weighted, int64_t rows)
-      : isa_(isa),
+  RowProduct(const PrepareContext& context, const WeightedOperands& operands, int64_t rows)
+      : isa_(context.isa),
         rows_(rows),
-        k_(weighted.per_channel),
-        product_(isa, weighted, 1, 1, k_,
-                 [&](int64_t, std::vector<int8_t>*) { return weighted.weight; }),
+        k_(operands.per_channel),
+        product_(context, operands, 1, 1, k_,
+                 [&](int64_t, std::vector<int8_t>*) { return operands.weight; }),
         block_rows_(product_.panels().block_rows(rows)),
         in_place_(rows_in_place()) {}
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "isa/micro_kernels.h"
-#include "ops/aligned.h"
 #include "ops/check.h"
 #include "ops/gemm.h"
 #include "ops/parallel.h"
@@ -40,15 +39,11 @@ struct WeightSums {
   }
 };
 
-// The operands, checked and read in place.
+// What running needs to know.
 struct Weighted {
   // An element of the residual is read before that of the output is written, by the same task.
   static constexpr size_t kResidual = 4;
 
-  const int8_t* weight = nullptr;  // channels x per_channel
-  const int32_t* bias = nullptr;
-  const float* multiplier = nullptr;
-  std::vector<uint32_t> weight_sums;  // modulo 2^32
   int64_t channels = 0;
   int64_t per_channel = 0;
   int32_t x_zero_point = 0;
@@ -56,6 +51,22 @@ struct Weighted {
   bool has_residual = false;
   isa::Store store{};
   bool fits_int = true;  // what is stored, before it is clamped
+
+  isa::Residual residual_in(const RunContext& context) const {
+    isa::Residual in = residual;
+    if (has_residual) in.x = context.input<int8_t>(kResidual);
+    return in;
+  }
+};
+
+// The operands, checked, and in the blob.
+struct WeightedOperands : Weighted {
+  static constexpr uint32_t kPacked = 1u << 1 | 1u << 2 | 1u << 3;
+
+  const int8_t* weight = nullptr;  // channels x per_channel
+  const int32_t* bias = nullptr;
+  const float* multiplier = nullptr;
+  std::vector<uint32_t> weight_sums;  // modulo 2^32
 
   template <class Table>
   Status read(const PrepareContext& context, const Table& table) {
@@ -100,12 +111,6 @@ struct Weighted {
                                 static_cast<uint32_t>(x_zero_point + offset) * sum);
   }
 
-  isa::Residual residual_in(const RunContext& context) const {
-    isa::Residual in = residual;
-    if (has_residual) in.x = context.input<int8_t>(kResidual);
-    return in;
-  }
-
  private:
   // Also finds the largest sum, times its multiplier, that x can give.
   Status read_values(double* largest) {
@@ -139,25 +144,24 @@ class WeightedProduct {
   // `weight(group, buffer)` answers group's weights, one column after another; it may build them in
   // the buffer.
   template <class Weight>
-  WeightedProduct(const isa::Isa& isa, const Weighted& weighted, int64_t groups, int64_t runs,
-                  int64_t k, Weight weight)
-      : weighted_(weighted),
-        panels_(isa, runs, k, weighted.channels / groups),
+  WeightedProduct(const PrepareContext& context, const WeightedOperands& operands, int64_t groups,
+                  int64_t runs, int64_t k, Weight weight)
+      : weighted_(operands),
+        panels_(context.isa, runs, k, operands.channels / groups),
         groups_(groups),
-        weight_(static_cast<size_t>(groups * panels_.bytes())),
-        bias_(static_cast<size_t>(groups * panels_.padded_columns()), 0),
-        multiplier_(bias_.size(), 0) {
-    std::vector<int8_t> buffer;
-    for (int64_t g = 0; g < groups; ++g) {
-      panels_.pack(weight(g, &buffer), 1, runs * k, weight_.data() + g * panels_.bytes());
-      for (int64_t n = 0; n < panels_.columns; ++n) {
-        const auto at = static_cast<size_t>(g * panels_.padded_columns() + n);
-        const int64_t channel = g * panels_.columns + n;
-        bias_[at] = weighted.folded_bias(channel, isa.gemm_tile.a_offset);
-        multiplier_[at] = weighted.multiplier[channel];
-      }
-    }
-  }
+        weight_(context.memory.pack<int8_t>(
+            groups * panels_.bytes(),
+            [&](int8_t* packed) {
+              std::vector<int8_t> buffer;
+              for (int64_t g = 0; g < groups; ++g, packed += panels_.bytes()) {
+                panels_.pack(weight(g, &buffer), 1, runs * k, packed);
+              }
+            })),
+        bias_(pack_columns<int32_t>(
+            context,
+            [&](int64_t c) { return operands.folded_bias(c, context.isa.gemm_tile.a_offset); })),
+        multiplier_(
+            pack_columns<float>(context, [&](int64_t c) { return operands.multiplier[c]; })) {}
 
   const Panels& panels() const { return panels_; }
   int64_t groups() const { return groups_; }
@@ -199,9 +203,9 @@ class WeightedProduct {
     isa::Gemm block{};
     block.run_count = panels_.runs;
     block.k = panels_.padded_run;
-    block.b = weight_.data() + group * panels_.bytes();
-    block.bias = bias_.data() + group * panels_.padded_columns();
-    block.multiplier = multiplier_.data() + group * panels_.padded_columns();
+    block.b = weight_ + group * panels_.bytes();
+    block.bias = bias_ + group * panels_.padded_columns();
+    block.multiplier = multiplier_ + group * panels_.padded_columns();
     block.residual = weighted_.residual_in(context);
     if (block.residual.x != nullptr) block.residual.x += at;
     block.y = context.out<int8_t>() + at;
@@ -216,15 +220,28 @@ class WeightedProduct {
   }
 
  private:
+  // A value of each channel, as the panels have them.
+  template <class T, class Value>
+  const T* pack_columns(const PrepareContext& context, Value value) const {
+    const int64_t padded = panels_.padded_columns();
+    return context.memory.pack<T>(groups_ * padded, [&](T* packed) {
+      for (int64_t g = 0; g < groups_; ++g) {
+        for (int64_t n = 0; n < padded; ++n) {
+          *packed++ = n < panels_.columns ? value(g * panels_.columns + n) : T{0};
+        }
+      }
+    });
+  }
+
   // Of a micro-kernel, against one element of a simple loop.
   static constexpr int64_t kMultipliesPerWork = 128;
 
   Weighted weighted_;
   Panels panels_;  // of one group
   int64_t groups_;
-  AlignedVector<int8_t> weight_;
-  AlignedVector<int32_t> bias_;
-  AlignedVector<float> multiplier_;
+  const int8_t* weight_;
+  const int32_t* bias_;
+  const float* multiplier_;
 };
 
 }  // namespace vpu

@@ -48,7 +48,7 @@ struct LoadOptions {
 // Immutable after load except for its arena: one execute at a time.
 class VPU_EXPORT Interpreter {
  public:
-  // `blob` must be 16-byte aligned and outlive the interpreter: constants are read in place.
+  // `blob` must be 16-byte aligned; once loaded, it is not needed any more.
   // Refuses, with words, anything it cannot run safely: a foreign, truncated, damaged or
   // inconsistent blob, another version.
   static Status load(const void* blob, size_t size, const LoadOptions& options,

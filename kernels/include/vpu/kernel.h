@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "vpu/packed_memory.h"
 #include "vpu/status.h"
 #include "vpu/workers.h"
 #include "vpu_generated.h"
@@ -23,7 +24,8 @@ struct TensorInfo {
   schema::DType dtype = schema::DType_Int8;
   std::vector<int32_t> shape;      // physical, row-major; every dimension >= 1
   int8_t zero_point = 0;           // int8 only
-  const void* constant = nullptr;  // the data, for a constant; null otherwise
+  const void* constant = nullptr;  // the data, for a constant; null otherwise. It lives as long as
+                                   // the program; of an input that is packed, until prepare ends
 
   int64_t elements() const;
   size_t bytes() const;
@@ -43,6 +45,7 @@ struct PrepareContext {
   std::vector<TensorInfo> inputs;
   TensorInfo output;
   const isa::Isa& isa;
+  PackedMemory& memory;                    // for what the kernel packs
   const std::vector<TensorInfo>& tensors;  // of the whole program
 
   // The tensor a field of the instruction's table names (such as Concat.tables); null if there is
@@ -93,15 +96,19 @@ constexpr size_t kNoInput = SIZE_MAX;
 struct KernelEntry {
   PrepareFn prepare = nullptr;   // null if nothing is registered
   size_t overwrites = kNoInput;  // the input whose memory the output may have
+  uint32_t packed = 0;           // bit k: prepare packs input k, a constant; run does not read it
+
+  bool packs(size_t input) const { return input < 32 && (packed >> input & 1) != 0; }
 };
 
 KernelEntry find_kernel(schema::Op op);
 
 struct KernelRegistration {
-  KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites = kNoInput);
+  KernelRegistration(schema::Op op, PrepareFn prepare, size_t overwrites = kNoInput,
+                     uint32_t packed = 0);
 };
 
-// VPU_KERNEL(OpName, prepare) or VPU_KERNEL(OpName, prepare, overwrites)
+// VPU_KERNEL(OpName, prepare[, overwrites[, packed]])
 #define VPU_KERNEL(OpName, ...)                                                            \
   static const ::vpu::KernelRegistration registration_##OpName(::vpu::schema::Op_##OpName, \
                                                                __VA_ARGS__)
