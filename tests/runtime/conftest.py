@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 import torch
 from executorch.exir import to_edge
@@ -14,7 +17,7 @@ from .blobs import HAND_MADE_SHAPE, hand_made
 
 
 class Model(torch.nn.Module):
-    """Has the inputs and outputs of `lookup_program`; what it computes is of no matter."""
+    """Has the inputs and outputs of `lookup_program`."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         codes = (x * 2).to(torch.int8)
@@ -26,19 +29,33 @@ class Wrapper(torch.nn.Module):
         super().__init__()
         self.lowered = lowered
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        result: tuple[torch.Tensor, torch.Tensor] = self.lowered(x)
-        return result
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.lowered(x)
+
+
+MakePte = Callable[..., bytes]
 
 
 @pytest.fixture(scope="session")
-def pte() -> bytes:
+def make_pte() -> MakePte:
+    """A program whose every method is one delegate call, with the blob. `model` takes and gives
+    what the blob does; what it computes is of no matter."""
+
+    def make(
+        blob: bytes, model: torch.nn.Module, x: torch.Tensor, methods: Sequence[str] = ("forward",)
+    ) -> bytes:
+        with pytest.MonkeyPatch.context() as patch:
+            result = PreprocessResult(blob)
+            patch.setattr(VpuBackend, "preprocess", staticmethod(lambda *_: result))
+            edge = to_edge(torch.export.export(model, (x,))).exported_program()
+            lowered = to_backend("VpuBackend", edge, [])
+            whole = {m: torch.export.export(Wrapper(lowered), (x,)) for m in methods}
+            return bytes(to_edge(whole).to_executorch().buffer)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pte(make_pte: MakePte) -> bytes:
     """A program that is one delegate call, with the hand-made blob."""
-    example = (torch.zeros(HAND_MADE_SHAPE),)
-    with pytest.MonkeyPatch.context() as patch:
-        result = PreprocessResult(hand_made())
-        patch.setattr(VpuBackend, "preprocess", staticmethod(lambda *_: result))
-        edge = to_edge(torch.export.export(Model(), example)).exported_program()
-        lowered = to_backend("VpuBackend", edge, [])
-        whole = to_edge(torch.export.export(Wrapper(lowered), example))
-        return bytes(whole.to_executorch().buffer)
+    return make_pte(hand_made(), Model(), torch.zeros(HAND_MADE_SHAPE))
