@@ -119,6 +119,13 @@ struct Window {
   ptrdiff_t column_stride;
 };
 
+// ---- What is to be known of a channel's weights before they are packed.
+struct WeightSums {
+  int64_t sum;
+  int64_t magnitude;  // the sum of the absolute values
+  int8_t least;       // or 0
+};
+
 struct Isa {
   const char* name;
 
@@ -135,6 +142,8 @@ struct Isa {
                  int64_t n);
   // Any number of rows, and of panels.
   void (*gemm)(const Gemm& args);
+
+  WeightSums (*sum_weights)(const int8_t* weights, int64_t n);
 
   DepthwiseTile depthwise_tile;
   void (*depthwise)(const Depthwise& args);

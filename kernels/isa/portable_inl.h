@@ -105,6 +105,23 @@ void pack_b_plain(int8_t* panel, const int8_t* b, ptrdiff_t k_stride, ptrdiff_t 
   }
 }
 
+WeightSums sum_weights_plain(const int8_t* weights, int64_t n) {
+  WeightSums sums{};
+  for (constexpr int64_t kBlock = 4096; n > 0; weights += kBlock, n -= kBlock) {
+    int32_t sum = 0;
+    int32_t magnitude = 0;
+    int8_t least = sums.least;
+    for (int64_t i = 0; i < smaller(n, kBlock); ++i) {
+      const int8_t w = weights[i];
+      sum += w;
+      magnitude += w < 0 ? -w : w;
+      least = w < least ? w : least;
+    }
+    sums = {sums.sum + sum, sums.magnitude + magnitude, least};
+  }
+  return sums;
+}
+
 void quantize_plain(const float* x, int8_t* y, int64_t n, float inv_scale, const Store& args) {
   const Store store = args;
   for (int64_t i = 0; i < n; ++i) y[i] = store_one(x[i] * inv_scale, store);
@@ -332,6 +349,7 @@ void transpose_plain(const int8_t* x, ptrdiff_t x_stride, int8_t* y, ptrdiff_t y
 constexpr Isa plain_isa(const char* name) {
   Isa isa{};
   isa.name = name;
+  isa.sum_weights = sum_weights_plain;
   isa.quantize = quantize_plain;
   isa.dequantize = dequantize_plain;
   isa.lookup = lookup_plain;

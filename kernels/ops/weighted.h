@@ -13,32 +13,6 @@
 
 namespace vpu {
 
-// What the checks and the packing want to know of a channel's weights.
-struct WeightSums {
-  int64_t sum = 0;
-  int64_t magnitude = 0;
-  int8_t least = 0;
-
-  WeightSums(const int8_t* w, int64_t count) {
-    constexpr int64_t kBlock = 256;  // a constant, so that the compiler vectorizes the loop
-    for (; count >= kBlock; w += kBlock, count -= kBlock) add(w, kBlock);
-    add(w, count);
-  }
-
- private:
-  void add(const int8_t* w, int64_t count) {
-    int32_t block_sum = 0;
-    int32_t block_magnitude = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      block_sum += w[i];
-      block_magnitude += w[i] < 0 ? -w[i] : w[i];
-      least = std::min(least, w[i]);
-    }
-    sum += block_sum;
-    magnitude += block_magnitude;
-  }
-};
-
 // What running needs to know.
 struct Weighted {
   // An element of the residual is read before that of the output is written, by the same task.
@@ -91,7 +65,7 @@ struct WeightedOperands : Weighted {
     per_channel = w.elements() / channels;
     x_zero_point = x.zero_point;
     double largest = 0;
-    VPU_RETURN_IF_ERROR(read_values(&largest));
+    VPU_RETURN_IF_ERROR(read_values(context.isa, &largest));
     VPU_RETURN_IF_ERROR(read_store(table, y, &store));
     has_residual = context.inputs.size() == 5;
     fits_int = largest + 256 * std::abs(double{table.residual_multiplier()}) < 2e9;
@@ -113,12 +87,12 @@ struct WeightedOperands : Weighted {
 
  private:
   // Also finds the largest sum, times its multiplier, that x can give.
-  Status read_values(double* largest) {
+  Status read_values(const isa::Isa& isa, double* largest) {
     *largest = 0;
     weight_sums.reserve(static_cast<size_t>(channels));
     for (int64_t c = 0; c < channels; ++c) {
       VPU_RETURN_IF_ERROR(expect_multiplier(multiplier[c], "a multiplier"));
-      const WeightSums sums(weight + c * per_channel, per_channel);
+      const isa::WeightSums sums = isa.sum_weights(weight + c * per_channel, per_channel);
       weight_sums.push_back(static_cast<uint32_t>(sums.sum));
       VPU_EXPECT(sums.least >= -127, "a weight of channel %lld is -128", static_cast<long long>(c));
       const int64_t sum = sums.magnitude * kMaxCentered + std::abs(int64_t{bias[c]});

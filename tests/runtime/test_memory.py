@@ -94,7 +94,7 @@ def resident() -> int:
 
 def check_layers_since(before: int, count: int) -> None:
     """That the process holds so many layers more. Sanitizers hold memory of their own."""
-    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+    if "san.so" not in os.environ.get("LD_PRELOAD", ""):
         assert (resident() - before) / LAYER == pytest.approx(count, abs=0.6)
 
 
