@@ -15,6 +15,7 @@ namespace vpu {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMostUnfilled = kHugePage * 3 / 8;  // of the last one
 
 // `alignment` is a power of 2.
 uintptr_t round_down(const void* at, size_t alignment) {
@@ -24,7 +25,7 @@ uintptr_t round_down(const void* at, size_t alignment) {
 }  // namespace
 
 MappedMemory::MappedMemory(size_t bytes, size_t full) {
-  const size_t huge = full < kHugePage ? 0 : (full + kHugePage / 2) & ~(kHugePage - 1);
+  const size_t huge = full < kHugePage ? 0 : (full + kMostUnfilled) & ~(kHugePage - 1);
   bytes_ = std::max(bytes, huge);
   mapped_ = bytes_ + (huge > 0 ? kHugePage : 0);
   void* mapping =
