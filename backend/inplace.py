@@ -23,7 +23,7 @@ def in_place_hazards(graph: Graph) -> dict[Node, str]:
     position = {node: i for i, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         for base in written_memory(node):
-            others = _names(base, without=node)  # all but the call's own result and its views
+            others = names_of(base, without=node)  # all but the call's own result and its views
             readers = [user for name in others for user in name.users]
             later = [user for user in readers if position[user] > position[node]]
             if later:
@@ -33,7 +33,7 @@ def in_place_hazards(graph: Graph) -> dict[Node, str]:
             else:
                 continue
             reason = f"{node.name} writes in place to the memory of {base.name}, {problem}"
-            hazards.update(dict.fromkeys((*others, *readers, *_names(node)), reason))
+            hazards.update(dict.fromkeys((*others, *readers, *names_of(node)), reason))
     return hazards
 
 
@@ -71,7 +71,7 @@ def _operands(node: Node) -> Iterator[tuple[Any, Any]]:
             yield value, argument.alias_info
 
 
-def _names(base: Node, without: Node | None = None) -> list[Node]:
+def names_of(base: Node, without: Node | None = None) -> list[Node]:
     """`base` and every node that stands for (part of) its memory, except for `without` and what
     stands for that."""
     names = [base]

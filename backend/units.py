@@ -95,7 +95,7 @@ class Unit:
 
     @property
     def data_movement(self) -> bool:
-        return self.chain is None or self.chain.op.data_movement
+        return self.chain is None or self.chain.moves_data
 
     def input_qparams(self, i: int) -> QParams:
         return qparams(self.dequantizes[i])

@@ -49,6 +49,7 @@ class PadOp(VpuOp):
     name = "pad"
     targets = (aten.constant_pad_nd.default, aten.pad.default)
     output_range = OutputRange.SHARED
+    data_movement = True
 
     def check(self, node: Node) -> str | None:
         mode = getattr(arguments(node), "mode", "constant")

@@ -3,15 +3,88 @@
 A subgraph is executed in one go, so no path may leave it and come back. Keeping each group convex
 is not enough, two groups could feed each other; so reachability is kept on the contracted graph,
 where a group is one node, and a merge must leave that graph acyclic.
+
+The quantizer asks on the float graph, the plan on the Q/DQ graph: so they agree on what only moves
+data, and stays on the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from torch.fx import Graph, Node
+
+from .units import is_op
+
 T = TypeVar("T", bound=Hashable)
+
+ONLY_MOVES_DATA = "its subgraph would only move data: not worth the boundary"
+
+
+@dataclass(frozen=True)
+class Item:
+    """What stays together in any case: a unit of a Q/DQ graph, or a chain that will be one.
+
+    Attributes:
+        nodes: its ops, and what stands for its output, last.
+        sources: the nodes that stand for its operands.
+        data_movement: whether it computes nothing.
+    """
+
+    nodes: tuple[Node, ...]
+    sources: tuple[Node, ...]
+    data_movement: bool
+
+    @property
+    def output(self) -> Node:
+        return self.nodes[-1]
+
+
+def convex_groups(graph: Graph, items: Iterable[Item]) -> list[list[Item]]:
+    """Groups of items that can each be one subgraph.
+
+    Args:
+        items: in topological order of their outputs; so are those of every group.
+
+    """
+    # The contracted graph's vertices: an item stands at its output, another op at itself.
+    # Everything else (boundary quantizes and dequantizes, inputs) passes through.
+    item_at = {item.output: item for item in items}
+    inner = {node for item in item_at.values() for node in item.nodes}
+    produced_by: dict[Node, tuple[Node, ...]] = {}
+    grouping: Grouping[Node] = Grouping()
+    for node in graph.nodes:
+        item = item_at.get(node)
+        if item is not None:
+            producers = _producers(item.nodes, produced_by, set(item.nodes))
+            grouping.add(node, producers, [s for s in item.sources if s in item_at])
+            produced_by[node] = (node,)
+        elif is_op(node) and node not in inner:
+            grouping.add(node, _producers((node,), produced_by, set()), [])
+            produced_by[node] = (node,)
+        elif node not in inner:
+            produced_by[node] = _producers((node,), produced_by, set())
+    groups = [[node for node in group if node in item_at] for group in grouping.groups()]
+    order = {node: i for i, node in enumerate(item_at)}
+    return [[item_at[node] for node in sorted(g, key=order.__getitem__)] for g in groups if g]
+
+
+def only_moves_data(group: Iterable[Item]) -> bool:
+    """Whether a group is not worth a subgraph: what it computes is nothing, and costs a boundary."""
+    return all(item.data_movement for item in group)
+
+
+def _producers(
+    nodes: Iterable[Node], produced_by: dict[Node, tuple[Node, ...]], own: set[Node]
+) -> tuple[Node, ...]:
+    found: dict[Node, None] = {}
+    for node in nodes:
+        for read in node.all_input_nodes:
+            if read not in own:
+                found.update(dict.fromkeys(produced_by[read]))
+    return tuple(found)
 
 
 @dataclass

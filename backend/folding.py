@@ -1,0 +1,200 @@
+"""Computing what depends on constants alone, before anything is quantized.
+
+A weight that the model computes (`w * mask`, `w.t()`, pruning, spectral_norm, low-rank updates) or a
+mask made of `torch.full` and `triu` is one tensor as far as the program is concerned. Left as ops,
+its parts would look like activations, and torchao could not fold the weight.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node, map_arg
+
+from .inplace import names_of, written_memory
+from .namespace import overload_of
+
+# A tensor made of little (arange, expand) is not worth storing beyond so many elements.
+MAX_GROWN_ELEMENTS = 2**22
+
+
+def constant_nodes(graph: Graph, trained: bool = False) -> set[Node]:
+    """The nodes whose values depend on parameters, buffers and literals alone.
+
+    Not among them: memory the model writes to from its inputs, or that outlives the call (state);
+    what is random; and, if `trained`, whatever depends on a parameter, which training will change.
+    """
+    constants: set[Node] = set()
+    changing = _changing_memory(graph, trained)
+    for node in graph.nodes:
+        if node in changing:
+            continue
+        if (node.op == "get_attr" and _tensor_of(node) is not None) or (
+            _is_pure(node) and constants.issuperset(node.all_input_nodes)
+        ):
+            constants.add(node)
+    return constants
+
+
+def fold_constants(model: GraphModule, trained: bool = False) -> GraphModule:
+    """Replaces what depends on constants alone by buffers of its value. In place.
+
+    Args:
+        model: exported; its graph may still have in-place calls.
+        trained: parameters will be trained, so that nothing that depends on one is folded.
+    Returns:
+        `model`.
+    """
+    graph = model.graph
+    constants = constant_nodes(graph, trained)
+    for node in list(graph.nodes):
+        if _asserts(node) and constants.issuperset(node.all_input_nodes):
+            graph.erase_node(node)  # what export has checked of constants stays true
+    computed = [node for node in graph.nodes if node in constants and node.op == "call_function"]
+    values = _values(computed)
+    storable = {
+        node: value
+        for node, value in values.items()
+        if isinstance(value, torch.Tensor) and _worth_storing(node, value)
+    }
+    left = {n for n in computed if n not in storable and isinstance(values[n], torch.Tensor)}
+    folded = [
+        node
+        for node in storable
+        if any(user not in constants or user in left for user in node.users)
+    ]
+    for node in folded:
+        _replace(model, node, storable[node])
+    if folded:
+        _erase_unread(model, computed)
+        model.recompile()
+    return model
+
+
+def _values(computed: list[Node]) -> dict[Node, Any]:
+    """What constant calls return, in-place calls among them having had their effect."""
+    values: dict[Node, Any] = {}
+
+    def value_of(node: Node) -> Any:
+        if node.op != "get_attr":
+            return values[node]
+        tensor = _tensor_of(node)
+        return None if tensor is None else tensor.detach()
+
+    with torch.no_grad():
+        for node in computed:
+            args, kwargs = map_arg((node.args, node.kwargs), value_of)
+            assert callable(node.target)
+            values[node] = node.target(*args, **kwargs)
+    return values
+
+
+def _worth_storing(node: Node, value: torch.Tensor) -> bool:
+    made_of = [n for n in _sources(node) if n.op == "get_attr"]
+    stored = sum(tensor.numel() for n in made_of if (tensor := _tensor_of(n)) is not None)
+    return value.numel() <= max(stored, MAX_GROWN_ELEMENTS)
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """The node, and everything it is computed from."""
+    seen = {node: None}
+    stack = [node]
+    while stack:
+        for source in stack.pop().all_input_nodes:
+            if source not in seen:
+                seen[source] = None
+                stack.append(source)
+    return iter(seen)
+
+
+def _replace(model: GraphModule, node: Node, value: torch.Tensor) -> None:
+    name = f"_folded_{node.name}"  # names of nodes are unique
+    # Its own memory: values of the program may be views of each other, or of one element.
+    model.register_buffer(name, value.clone(memory_format=torch.contiguous_format))
+    with model.graph.inserting_before(node):
+        constant = model.graph.get_attr(name)
+    constant.meta = dict(node.meta)
+    fake = node.meta.get("val")
+    if isinstance(fake, torch.Tensor):
+        constant.meta["val"] = fake.clone(memory_format=torch.contiguous_format)
+    node.replace_all_uses_with(constant)
+
+
+def _erase_unread(model: GraphModule, computed: list[Node]) -> None:
+    graph = model.graph
+    for node in reversed(computed):
+        if not node.users:
+            graph.erase_node(node)
+    targets: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            targets.setdefault(str(node.target), []).append(node)
+    for target, nodes in targets.items():
+        if any(node.users for node in nodes):
+            continue
+        for node in nodes:
+            graph.erase_node(node)
+        module, _, name = target.rpartition(".")
+        delattr(model.get_submodule(module), name)
+
+
+def _changing_memory(graph: Graph, trained: bool) -> set[Node]:
+    """Everything that stands for memory whose contents are not settled before the program runs."""
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    writes: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        for base in written_memory(node):
+            writes.setdefault(base, []).append(node)
+    changing: set[Node] = set()
+    if trained:
+        changing.update(node for node in graph.nodes if _is_parameter(node))
+    inputs = {node for node in graph.nodes if node.op == "placeholder"}
+    for base, calls in writes.items():
+        names = names_of(base)
+        last = max(position[call] for call in calls)
+        fed = {source for call in calls for source in _sources(call)}
+        # A reader outside that comes before the last write would see too new a value.
+        early = any(
+            position[user] < last and user not in fed for name in names for user in name.users
+        )
+        random = any(not (_is_pure(n) or n.op == "get_attr" or n in calls) for n in fed)
+        if base.op != "call_function" or fed & inputs or early or random:
+            changing.update(names)
+            changing.update(calls)
+    return changing
+
+
+def _is_pure(node: Node) -> bool:
+    """Whether a call gives the same tensors whenever it has the same operands."""
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return True
+    overload = overload_of(node)
+    return (
+        overload is not None
+        and torch.Tag.nondeterministic_seeded not in overload.tags
+        and len(overload._schema.returns) > 0
+        and isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+        and overload.namespace == "aten"
+    )
+
+
+def _asserts(node: Node) -> bool:
+    overload = overload_of(node)
+    return overload is not None and overload._schema.name.startswith("aten::_assert")
+
+
+def _is_parameter(node: Node) -> bool:
+    tensor = _tensor_of(node) if node.op == "get_attr" else None
+    return tensor is not None and tensor.requires_grad
+
+
+def _tensor_of(node: Node) -> torch.Tensor | None:
+    value: object = node.graph.owning_module
+    for name in str(node.target).split("."):
+        value = getattr(value, name, None)
+    return value if isinstance(value, torch.Tensor) else None
