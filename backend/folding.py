@@ -40,7 +40,7 @@ def constant_nodes(graph: Graph, trained: bool = False) -> set[Node]:
 
 
 def fold_constants(model: GraphModule, trained: bool = False) -> GraphModule:
-    """Replaces what depends on constants alone by buffers of its value. In place.
+    """Replaces what depends on constants alone by parameters and buffers of its value. In place.
 
     Args:
         model: exported; its graph may still have in-place calls.
@@ -111,9 +111,16 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _replace(model: GraphModule, node: Node, value: torch.Tensor) -> None:
-    name = f"_folded_{node.name}"  # names of nodes are unique
-    # Its own memory: values of the program may be views of each other, or of one element.
-    model.register_buffer(name, value.clone(memory_format=torch.contiguous_format))
+    name = f"_folded_{node.name}"
+    while hasattr(model, name):  # folded before
+        name += "_"
+    # Its own memory: values of the program may be views of each other, or of one element. A
+    # parameter where it can be, as torchao expects of a weight that it folds a batch norm into.
+    own = value.clone(memory_format=torch.contiguous_format)
+    if own.is_floating_point():
+        model.register_parameter(name, torch.nn.Parameter(own, requires_grad=False))
+    else:
+        model.register_buffer(name, own)
     with model.graph.inserting_before(node):
         constant = model.graph.get_attr(name)
     constant.meta = dict(node.meta)

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
 
 from ..backend.table import EVERYTHING, Reads
+from ..backend.units import MAX_SCALE
 
 # torchao's smallest scale: what takes fewer steps of it than this is as good as zero.
 SMALLEST_SCALE = torch.finfo(torch.float32).eps
 FEWEST_LEVELS = 16
-LARGEST_VALUE = 1e9 * 127  # at the largest scale the VPU takes: backend/units.py
+LARGEST_VALUE = MAX_SCALE * 127
 
 
 @dataclass
@@ -40,8 +41,10 @@ class Sum:
 
 @dataclass
 class Seen:
-    """What passed a place during calibration: how many calls, the range, whether it was cut."""
+    """What a place has shown its observer: in how many calls, and the range; and a value beyond
+    what any range can hold that it did not show."""
 
+    ignored: float | None = None
     calls: int = 0
     low: float = math.inf
     high: float = -math.inf
@@ -108,17 +111,26 @@ class Place(ObserverBase):
         return x
 
     def observe(self, x: Tensor) -> None:
-        """
+        """Shows the observer what a range can hold; the rest saturates.
+
         Raises:
-            ValueError: the observer would see a NaN or an infinity.
+            ValueError: there is a NaN, or nothing but infinities.
         """
         if x.numel() == 0:
             return
-        low, high = (float(bound) for bound in torch.aminmax(x))
+        low, high = torch.aminmax(x)
+        if max(-low, high) > LARGEST_VALUE:
+            held = x[x.abs() <= LARGEST_VALUE]
+            if held.numel():
+                self.seen.ignored = float(low if -low > high else high)
+                x = held
+                low, high = torch.aminmax(x)
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise ValueError(f"calibration: {self.name} holds {_what(x)}. {_REMEDY}")
+            what = "NaN" if bool(x.isnan().any()) else "nothing but infinities"
+            raise ValueError(f"calibration: {self.name} holds {what}. Check the calibration data.")
         seen = self.seen
-        seen.calls, seen.low, seen.high = seen.calls + 1, min(seen.low, low), max(seen.high, high)
+        seen.calls += 1
+        seen.low, seen.high = min(seen.low, float(low)), max(seen.high, float(high))
         self.measure(x)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
@@ -134,6 +146,13 @@ class Place(ObserverBase):
             return (
                 f"{self.name} was never observed: its parameters mean nothing. Run the prepared "
                 "model on calibration data before convert_pt2e."
+            )
+        if seen.ignored is not None:
+            return (
+                f"{self.name} holds {seen.ignored:.3g}, which no int8 range can: it saturates at the "
+                f"range of the other values, [{seen.low:.3g}, {seen.high:.3g}]. If it is no mask, "
+                "check the calibration data; keep the op in float with VpuQuantizer(ops=...) "
+                "if the difference matters."
             )
         largest = max(abs(seen.low), abs(seen.high))
         if largest > LARGEST_VALUE:
@@ -186,18 +205,6 @@ def cut(x: Tensor, reads: Reads) -> Tensor:
     least = floor(x, reads)
     # A row of nothing but -inf has no floor; that is an error, which shows.
     return torch.maximum(x, torch.where(least.isnan(), x.amin(), least)).clamp_max(reads.high)
-
-
-_REMEDY = (
-    "Check the calibration data; where it is a mask, fill it with a finite number, or keep its op "
-    "in float with VpuQuantizer(ops=...)."
-)
-
-
-def _what(x: Tensor) -> str:
-    if bool(x.isnan().any()):
-        return "NaN"
-    return "-inf" if bool((x == -math.inf).any()) else "inf"
 
 
 def places_of(prepared: nn.Module) -> list[Place]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from ..backend.arguments import arguments, tensor_problem
 from ..backend.chains import Chain, find_chains
-from ..backend.constants import is_constant
+from ..backend.constants import constant_of, is_constant
 from ..backend.folding import constant_nodes, fold_constants
 from ..backend.namespace import aten_target
 from ..backend.ops import VPU_OPS
@@ -31,7 +32,7 @@ from ..backend.table import Link, OutputRange
 from ..backend.units import is_op, why_unknown
 from .batch_norms import is_barrier
 from .config import PTQ, QAT, QuantizationConfig
-from .readers import measure_as_read
+from .readers import measure_as_read, name_of
 from .state import changing_state
 from .training import as_evaluated
 from .worthwhile import worthwhile
@@ -134,7 +135,17 @@ class VpuQuantizer(Quantizer):
             for node in model.graph.nodes
             if _computes_floats(node) and not _is_annotated(node)
         ]
+        if not accepted and self.skipped:
+            warnings.warn(self._nothing(), stacklevel=2)
         return model
+
+    def _nothing(self) -> str:
+        reasons = list(dict.fromkeys(skipped.reason for skipped in self.skipped))
+        shown = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
+        return (
+            f"VpuQuantizer quantizes none of the {len(self.skipped)} ops: {shown}. "
+            "VpuQuantizer.skipped says which op and why."
+        )
 
     def prepare_obs_or_fq_callback(
         self, model: GraphModule, edge_or_node_to_obs_or_fq: dict[EdgeOrNode, Any]
@@ -144,8 +155,11 @@ class VpuQuantizer(Quantizer):
     def validate(self, model: GraphModule) -> None:
         """
         Raises:
-            ValueError: a batch norm is in training mode, but this quantizer is not for training.
+            ValueError: a weight holds NaN or infinity; a batch norm is in training mode, but this
+                quantizer is not for training.
         """
+        for chain in self._chains:
+            _check_constants(chain)
         if self._is_qat:
             return
         for node in model.graph.nodes:
@@ -216,6 +230,19 @@ def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:
     if bias is not None and not is_constant(bias):
         return f"its bias {bias.name} is not a constant"
     return None
+
+
+def _check_constants(chain: Chain) -> None:
+    """NaN and infinity are values of a mask, perhaps, but of no layer's parameters."""
+    activations = {*chain.op.activations(chain.root), chain.residual}
+    for node in (source for member in chain.nodes for source in member.all_input_nodes):
+        value = None if node in activations else constant_of(node)
+        if value is not None and value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(
+                f"{node.target} holds NaN or infinity, so that {name_of(chain.root)} computes "
+                "nothing that could be quantized. Was the checkpoint loaded, or has training "
+                "diverged?"
+            )
 
 
 def _is_made_of_constants(node: Node) -> bool:

@@ -25,9 +25,7 @@ from ..backend.table import EVERYTHING, OutputRange, Reads
 from .places import Calibration, Place, Sum
 
 
-def measure_as_read(
-    chains: Iterable[Chain], observers: dict[EdgeOrNode, nn.Module | None]
-) -> None:
+def measure_as_read(chains: Iterable[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:
     """Puts a `Place` before every observer of an activation.
 
     Args:

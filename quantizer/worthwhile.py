@@ -32,7 +32,7 @@ def worthwhile(graph: Graph, chains: Iterable[Chain]) -> tuple[list[Chain], dict
 
     moving = {chain.last for chain in kept.values() if chain.moves_data or chain.op.joins}
     for chain in list(kept.values()):
-        if chain.op.joins and _is_output(chain.last, moving):
+        if chain.op.joins and not chain.moves_data and _is_output(chain.last, moving):
             leave(chain, JOINS_OUTPUTS)
     settled = False
     while not settled:  # without a group, others may come together
