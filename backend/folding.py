@@ -1,8 +1,8 @@
 """Computing what depends on constants alone, before anything is quantized.
 
-A weight that the model computes (`w * mask`, `w.t()`, pruning, spectral_norm, low-rank updates) or a
-mask made of `torch.full` and `triu` is one tensor as far as the program is concerned. Left as ops,
-its parts would look like activations, and torchao could not fold the weight.
+A weight that the model computes (`w * mask`, `w.t()`, pruning, spectral_norm, low-rank updates) or
+a mask made of `torch.full` and `triu` is one tensor as far as the program is concerned. Left as
+ops, its parts would look like activations, and torchao could not fold the weight.
 """
 
 from __future__ import annotations

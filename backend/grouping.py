@@ -72,7 +72,7 @@ def convex_groups(graph: Graph, items: Iterable[Item]) -> list[list[Item]]:
 
 
 def only_moves_data(group: Iterable[Item]) -> bool:
-    """Whether a group is not worth a subgraph: what it computes is nothing, and costs a boundary."""
+    """Whether a group is not worth a subgraph: it computes nothing, and costs a boundary."""
     return all(item.data_movement for item in group)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +84,7 @@ class Place(ObserverBase):
         self, measure: nn.Module, name: str, reads: Reads = EVERYTHING, observes: bool = True
     ) -> None:
         super().__init__(measure.dtype, measure.is_dynamic)
-        self.measure = measure
+        self.measure: nn.Module = measure
         self.name, self.reads, self.observes = name, reads, observes
         # The names torchao reads when it converts.
         for attribute in ("qscheme", "quant_min", "quant_max", "ch_axis", "eps"):
@@ -135,7 +136,9 @@ class Place(ObserverBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         self.calibration.warn_once()
-        return self.measure.calculate_qparams()
+        measure: Any = self.measure
+        scale, zero_point = measure.calculate_qparams()
+        return scale, zero_point
 
     def problem(self) -> str | None:
         """What is wrong with the range, in words with a remedy; None if nothing is."""
@@ -149,10 +152,9 @@ class Place(ObserverBase):
             )
         if seen.ignored is not None:
             return (
-                f"{self.name} holds {seen.ignored:.3g}, which no int8 range can: it saturates at the "
-                f"range of the other values, [{seen.low:.3g}, {seen.high:.3g}]. If it is no mask, "
-                "check the calibration data; keep the op in float with VpuQuantizer(ops=...) "
-                "if the difference matters."
+                f"{self.name} holds {seen.ignored:.3g}, which no int8 range can: it saturates at "
+                f"that of the other values, [{seen.low:.3g}, {seen.high:.3g}]. If it is no mask, "
+                "check the calibration data; VpuQuantizer(ops=...) can keep the op in float."
             )
         largest = max(abs(seen.low), abs(seen.high))
         if largest > LARGEST_VALUE:

@@ -26,13 +26,14 @@ from ..backend.chains import Chain, find_chains
 from ..backend.constants import constant_of, is_constant
 from ..backend.folding import constant_nodes, fold_constants
 from ..backend.namespace import aten_target
+from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
 from ..backend.program import INT8_MAX, INT8_MIN
 from ..backend.table import Link, OutputRange
 from ..backend.units import is_op, why_unknown
 from .batch_norms import is_barrier
 from .config import PTQ, QAT, QuantizationConfig
-from .readers import measure_as_read, name_of
+from .readers import measure_as_read
 from .state import changing_state
 from .training import as_evaluated
 from .worthwhile import worthwhile

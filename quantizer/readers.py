@@ -21,6 +21,7 @@ from torchao.quantization.pt2e.quantizer import EdgeOrNode
 from ..backend.arguments import arguments, rank_of, shape_of
 from ..backend.chains import Chain
 from ..backend.namespace import aten_target
+from ..backend.naming import name_of
 from ..backend.table import EVERYTHING, OutputRange, Reads
 from .places import Calibration, Place, Sum
 
@@ -186,15 +187,3 @@ def _before(reads: Reads, mover: Node, value: Node) -> Reads:
         and bool((moved == across).all())
     )
     return Reads(reads.low, reads.high, len(shape) - 1, reads.depth) if rows_stay else EVERYTHING
-
-
-def name_of(node: Node) -> str:
-    """A tensor as messages name it: its node, and the module that computes it."""
-    if node.op == "placeholder":
-        return f"the input {node.name}"
-    if node.op == "get_attr":
-        return str(node.target)
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next((p for p, _ in reversed(list(stack.values())) if p), "")
-    path = path.replace("L['self'].", "")
-    return f"{node.name} (in module {path})" if path else node.name

@@ -11,6 +11,7 @@ from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from executorch_vpu import check_calibration, quantize
+from executorch_vpu.backend.units import is_quantize
 
 from .graphs import prepare
 from .nets import Applied
@@ -72,13 +73,9 @@ def test_what_no_range_can_hold_is_warned_of_and_left_out(value: float) -> None:
         quantized = quantize(
             nn.Sequential(nn.Conv2d(3, 4, 1)).eval(), (IMAGE,), [IMAGE, broken], progress=False
         )
-    [scale] = {
-        node.args[1]
-        for node in quantized.graph.nodes
-        if node.op == "call_function"
-        and node.args[0] is quantized.graph.find_nodes(op="placeholder")[0]
-        and "quantize_per_tensor" in str(node.target)
-    }
+    [image] = quantized.graph.find_nodes(op="placeholder")
+    [quantize_image] = [node for node in image.users if is_quantize(node)]
+    scale = quantize_image.args[1]
     assert scale < 10 / 255
 
 
