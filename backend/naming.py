@@ -6,7 +6,7 @@ from torch.fx import Node
 
 
 def name_of(node: Node) -> str:
-    """The node of a tensor, and the module that computes it: "conv2d (in module layer1.0.conv1)"."""
+    """The node of a tensor and the module that computes it: "conv2d (in module layer1.0.conv1)"."""
     if node.op == "placeholder":
         return f"the input {node.name}"
     if node.op == "get_attr":
