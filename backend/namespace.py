@@ -3,7 +3,8 @@
 `to_edge_transform_and_lower` decomposes ATen ops. A node the plan gave to the VPU is renamed to
 the operator of the same schema under `vpu::`, which nothing decomposes, so the partitioner and
 preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
-view-returning ATen form returns a fresh tensor here.
+view-returning ATen form returns a fresh tensor here, stored as ATen's own functional forms store
+theirs: `permute_copy` and its kind contiguous, whatever the view's strides were.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
+
+from .memory_order import in_plain_order
 
 _LIBRARY = torch.library.Library("vpu", "DEF")
 _ATEN_OF: dict[OpOverload, OpOverload] = {}
@@ -53,13 +56,20 @@ def _mirror(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
 
 
 def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
-    written = [a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments]
-    aliases = any(a.alias_info is not None for a in op._schema.arguments)
+    declared = op._schema.arguments
+    written = [a.alias_info is not None and a.alias_info.is_write for a in declared]
+    aliases = any(a.alias_info is not None for a in declared)
+    # `contiguous`, `to` and their kind return what they were given, or the order they were asked
+    # for. All other aliasing forms are views: their strides say nothing of the result's order.
+    is_view = aliases and not any(written) and all(a.name != "memory_format" for a in declared)
 
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
         args = tuple(a.clone() if w else a for a, w in zip(args, written, strict=False))
-        result = op(*args, **kwargs)
-        return result.clone() if aliases else result
+        result: torch.Tensor = op(*args, **kwargs)
+        if is_view:
+            return result.clone(memory_format=torch.contiguous_format)
+        fresh = result.clone() if aliases or result is args[0] else result
+        return in_plain_order(fresh)
 
     return run
 

@@ -37,6 +37,11 @@ def is_dequantize(node: Node) -> bool:
     return overload_of(node) is DEQUANTIZE
 
 
+def is_quantization(node: Node) -> bool:
+    """Whether a node quantizes or dequantizes, per tensor or per channel."""
+    return overload_of(node) in _QUANTIZATION
+
+
 def is_op(node: Node) -> bool:
     """Whether a node computes something: a call with a result, no quantize or dequantize."""
     target = overload_of(node)
@@ -46,7 +51,7 @@ def is_op(node: Node) -> bool:
 
 def source_of(node: Node) -> Node:
     """The op, input or constant whose value a node holds, seen through quantization."""
-    while overload_of(node) in _QUANTIZATION:
+    while is_quantization(node):
         node = node.all_input_nodes[0]
     return node
 

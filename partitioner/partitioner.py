@@ -17,10 +17,17 @@ from torch.fx import GraphModule, Node
 from ..backend.namespace import is_mirror
 from ..backend.ops import VPU_OPS
 from ..backend.vpu_backend import VpuBackend
+from ..backend.units import is_quantization
 from .plan import check_min_ops, make_plan
 from .rewrite import Boundary, check_boundary, tag_of, write_plan
 
 logger = logging.getLogger(__name__)
+
+
+def _can_be_planned(node: Node) -> bool:
+    """Whether a node is of the kinds a plan marks. Functionalization makes the views of a buffer
+    anew where they are read after a write, and gives them the mark of the reader."""
+    return is_mirror(node) or is_quantization(node)
 
 
 class VpuPartitioner(Partitioner):
@@ -86,7 +93,7 @@ class VpuPartitioner(Partitioner):
         found: dict[str, int] = {}
         strays: list[Node] = []
         for node in exported_program.graph.nodes:
-            tag = tag_of(node) if node.op == "call_function" else None
+            tag = tag_of(node) if _can_be_planned(node) else None
             if tag is not None:
                 node.meta["delegation_tag"] = tag
             if is_mirror(node):
