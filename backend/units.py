@@ -23,10 +23,11 @@ from .table import VPU_OPS, OpTable
 _QD = torch.ops.quantized_decomposed
 QUANTIZE = _QD.quantize_per_tensor.default
 DEQUANTIZE = _QD.dequantize_per_tensor.default
+QUANTIZE_PER_CHANNEL = _QD.quantize_per_channel.default
 DEQUANTIZE_PER_CHANNEL = _QD.dequantize_per_channel.default
 # Between these every ratio of two scales, times an int32, is a finite float32.
 MIN_SCALE, MAX_SCALE = 1e-9, 1e9
-_QUANTIZATION = {QUANTIZE, DEQUANTIZE, DEQUANTIZE_PER_CHANNEL, _QD.quantize_per_channel.default}
+_QUANTIZATION = {QUANTIZE, DEQUANTIZE, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
 
 
 def is_quantize(node: Node) -> bool:

@@ -14,10 +14,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from ..backend.namespace import is_mirror
+from ..backend.namespace import is_mirror, overload_of
+from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
+from ..backend.units import QUANTIZE_PER_CHANNEL, is_quantization
 from ..backend.vpu_backend import VpuBackend
-from ..backend.units import is_quantization
 from .plan import check_min_ops, make_plan
 from .rewrite import Boundary, check_boundary, tag_of, write_plan
 
@@ -28,6 +29,19 @@ def _can_be_planned(node: Node) -> bool:
     """Whether a node is of the kinds a plan marks. Functionalization makes the views of a buffer
     anew where they are read after a write, and gives them the mark of the reader."""
     return is_mirror(node) or is_quantization(node)
+
+
+def _refuse_unfolded_weights(program: ExportedProgram) -> None:
+    """ExecuTorch's quantize_per_channel ends the process when it runs."""
+    for node in program.graph.nodes:
+        if overload_of(node) is QUANTIZE_PER_CHANNEL:
+            raise ValueError(
+                f"{node.name} quantizes {name_of(node.all_input_nodes[0])} per channel when the "
+                "program runs, which ExecuTorch cannot. A weight that is computed from the "
+                "model's inputs must stay in float: VpuQuantizer leaves it so. One that is "
+                "computed from constants is folded by convert_pt2e(..., fold_quantize=True), "
+                "its default."
+            )
 
 
 class VpuPartitioner(Partitioner):
@@ -62,8 +76,13 @@ class VpuPartitioner(Partitioner):
         self._hook_ran = False
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Makes the plan and writes it into a copy of the graph; the caller's program is kept."""
+        """Makes the plan and writes it into a copy of the graph; the caller's program is kept.
+
+        Raises:
+            ValueError: the program quantizes a weight when it runs, which ExecuTorch cannot.
+        """
         self._hook_ran = True
+        _refuse_unfolded_weights(exported_program)
         plan = make_plan(exported_program, self._ops, self._min_ops)
         if not plan.subgraphs:
             logger.warning(

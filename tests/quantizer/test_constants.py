@@ -6,16 +6,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, prune
 from torchao.quantization.pt2e import move_exported_model_to_eval
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
-from executorch_vpu import VpuQuantizer, quantize
+from executorch_vpu import VpuPartitioner, VpuQuantizer, quantize
 from executorch_vpu.backend.folding import fold_constants
 
-from ..support.pipeline import lower_whole, sqnr_db
+from ..support.pipeline import lower_whole, run_pte, sqnr_db
 from .nets import Applied, warmed_up
 
 IMAGE, VECTOR = torch.randn(2, 3, 9, 9), torch.randn(4, 6)
@@ -149,3 +150,26 @@ def test_parameters_of_computed_weights_are_still_trained() -> None:
     quantized = convert_pt2e(prepared)
     lower_whole(torch.export.export(quantized, (IMAGE,)))
     assert sqnr_db(model(IMAGE).detach(), quantized(IMAGE).detach()) > 25
+
+
+def test_a_weight_that_would_be_quantized_at_run_time_is_refused() -> None:
+    """ExecuTorch's kernel for it ends the process."""
+    prepared = prepare_pt2e(
+        torch.export.export(nn.Conv2d(3, 4, 3).eval(), (IMAGE,)).module(), VpuQuantizer()
+    )
+    prepared(IMAGE)
+    program = torch.export.export(convert_pt2e(prepared, fold_quantize=False), (IMAGE,))
+    with pytest.raises(ValueError, match=r"quantizes .*weight per channel when the program runs"):
+        to_edge_transform_and_lower(program, partitioner=[VpuPartitioner()])
+
+
+def test_a_weight_computed_from_an_input_stays_in_float() -> None:
+    """And so does the layer: it runs, on the CPU."""
+    inputs = (IMAGE, torch.rand(8, 3, 3, 3))
+    model = Applied(lambda x, w: F.conv2d(x * 2, w * 0.5)).eval()
+    quantized = quantize(model, inputs, [inputs], progress=False)
+    edge = to_edge_transform_and_lower(
+        torch.export.export(quantized, inputs), partitioner=[VpuPartitioner()]
+    )
+    [output] = run_pte(edge.to_executorch().buffer, inputs)
+    assert sqnr_db(model(*inputs), output) > 35
