@@ -73,6 +73,7 @@ class VpuOp(ABC):
         link: what this op is when it is fused itself; None if it is always a root.
         data_movement: True if it computes nothing: never worth a subgraph of its own.
         joins: True if its result is its operands side by side, brought to one scale.
+        takes_largest: True if of a group of its operand's values only the largest matters.
         transparent: True if its result is its input: a unit's ops may have it between them.
     """
 
@@ -84,6 +85,7 @@ class VpuOp(ABC):
     link: ClassVar[Link | None] = None
     data_movement: ClassVar[bool] = False
     joins: ClassVar[bool] = False
+    takes_largest: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
 
     def activations(self, node: Node) -> list[Node]:
@@ -120,6 +122,10 @@ class VpuOp(ABC):
     def signs(self, node: Node) -> tuple[int, int] | None:
         """(1, 1) if the call adds its two activation operands, (1, -1) if it subtracts them."""
         return None
+
+    def brings_in(self, node: Node) -> float:
+        """A number of its own that a call puts among its operand's values: padding."""
+        return 0.0
 
     def can_follow(self, node: Node, producer: Node) -> bool:
         """Whether `node`, of a family with a `link`, can be fused behind `producer`."""

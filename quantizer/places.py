@@ -19,6 +19,7 @@ from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
 
 from ..backend.table import EVERYTHING, Reads
 from ..backend.units import MAX_SCALE
+from .sentinels import LEAST_SENTINEL, sentinel_in
 
 # torchao's smallest scale: what takes fewer steps of it than this is as good as zero.
 SMALLEST_SCALE = torch.finfo(torch.float32).eps
@@ -46,6 +47,7 @@ class Seen:
     what any range can hold that it did not show."""
 
     ignored: float | None = None
+    sentinel: float | None = None  # a number that leaves the others few levels
     calls: int = 0
     low: float = math.inf
     high: float = -math.inf
@@ -131,6 +133,8 @@ class Place(ObserverBase):
             raise ValueError(f"calibration: {self.name} holds {what}. Check the calibration data.")
         seen = self.seen
         seen.calls += 1
+        if seen.sentinel is None and max(-low, high) >= LEAST_SENTINEL:
+            seen.sentinel = sentinel_in(x)
         seen.low, seen.high = min(seen.low, float(low)), max(seen.high, float(high))
         self.measure(x)
 
@@ -153,8 +157,15 @@ class Place(ObserverBase):
         if seen.ignored is not None:
             return (
                 f"{self.name} holds {seen.ignored:.3g}, which no int8 range can: it saturates at "
-                f"that of the other values, [{seen.low:.3g}, {seen.high:.3g}]. If it is no mask, "
-                "check the calibration data; VpuQuantizer(ops=...) can keep the op in float."
+                f"that of the other values, [{seen.low:.3g}, {seen.high:.3g}]. Check the "
+                "calibration data; if it masks something, do so right before the softmax or the "
+                "max pool, or keep the op in float with VpuQuantizer(ops=...)."
+            )
+        if seen.sentinel is not None:
+            return (
+                f"{self.name} holds {seen.sentinel:.3g} beside small numbers, which its int8 range "
+                "leaves few levels. If it masks something, do so right before the softmax or the "
+                "max pool; or keep the op in float with VpuQuantizer(ops=...)."
             )
         largest = max(abs(seen.low), abs(seen.high))
         if largest > LARGEST_VALUE:

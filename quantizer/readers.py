@@ -10,7 +10,7 @@ down to where they matter in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -26,7 +26,68 @@ from ..backend.table import EVERYTHING, OutputRange, Reads
 from .places import Calibration, Place, Sum
 
 
-def measure_as_read(chains: Iterable[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:
+class Readers:
+    """Who reads what of the tensors of a float graph, of which `chains` will be quantized."""
+
+    def __init__(self, chains: Iterable[Chain]) -> None:
+        self._chain_of = {node: chain for chain in chains for node in chain.nodes}
+
+    def hands_on(self, reader: Node) -> bool:
+        """Whether a reader only moves or selects values, whose own result is measured instead."""
+        chain = self._chain_of.get(reader)
+        return chain is not None and chain.op.output_range is OutputRange.SHARED
+
+    def reads(self, reader: Node) -> Reads:
+        """What a reader of one activation operand tells apart."""
+        chain = self._chain_of.get(reader)
+        if chain is None or reader is not chain.root or len(chain.op.activations(reader)) != 1:
+            return EVERYTHING
+        return _normalized(chain.op.reads(reader), reader)
+
+    def reads_of_sum(self, reader: Node) -> Reads:
+        """What is read of a reader's result if it is a sum of two tensors, perhaps clamped: a clamp
+        lowers no floor. EVERYTHING if it is none."""
+        chain = self._chain_of.get(reader)
+        summed = chain is not None and reader is chain.root and chain.op.signs(reader) is not None
+        if chain is None or not summed or chain.residual is not None:
+            return EVERYTHING
+        return self._reads_through(chain.last, 0)
+
+    def may_saturate(self, chain: Chain, sentinel: float) -> bool:
+        """Whether a number that stands for "never", brought in by a call, may be any other of its
+        sign that is large enough, because nobody reads it as it is."""
+        if chain.op.signs(chain.root) is not None:
+            return _is_cut(self.reads_of_sum(chain.root), sentinel)
+        return self._saturates(chain.last, sentinel)
+
+    def _saturates(self, value: Node, sentinel: float) -> bool:
+        for reader in value.users:
+            chain = self._chain_of.get(reader)
+            if chain is None or not (
+                (chain.op.takes_largest and sentinel < 0)
+                or _is_cut(self.reads(reader), sentinel)
+                or _is_cut(self.reads_of_sum(reader), sentinel)
+                or (self.hands_on(reader) and self._saturates(reader, sentinel))
+            ):
+                return False
+        return True
+
+    def _reads_through(self, value: Node, depth: int) -> Reads:
+        """What is read of a tensor, also behind ops that leave its rows as they are."""
+        if depth > _LONGEST_PATH:
+            return EVERYTHING
+        found = []
+        for reader in value.users:
+            if self.hands_on(reader):
+                beyond = self._reads_through(reader, depth + 1)
+                found.append(_before(beyond, reader, value))
+            else:
+                own = self.reads(reader)
+                found.append(self.reads_of_sum(reader) if own is EVERYTHING else own)
+        return _union(found)
+
+
+def measure_as_read(chains: Sequence[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:
     """Puts a `Place` before every observer of an activation.
 
     Args:
@@ -38,21 +99,16 @@ def measure_as_read(chains: Iterable[Chain], observers: dict[EdgeOrNode, nn.Modu
 
 class _Placement:
     def __init__(
-        self, chains: Iterable[Chain], observers: dict[EdgeOrNode, nn.Module | None]
+        self, chains: Sequence[Chain], observers: dict[EdgeOrNode, nn.Module | None]
     ) -> None:
-        self._chains = list(chains)
-        self._chain_of = {node: chain for chain in self._chains for node in chain.nodes}
-        self._observers = observers
+        self._chains, self._observers = chains, observers
+        self._readers = Readers(chains)
         # A tensor is in two groups if it is quantized twice, for readers that want it otherwise.
         self._places: dict[tuple[int, Node], Place] = {}
-        self._readers: dict[tuple[int, Node], dict[Node, None]] = {}
+        self._read_by: dict[tuple[int, Node], dict[Node, None]] = {}
 
     def run(self) -> None:
-        weights = {
-            (weight, chain.root)
-            for chain in self._chains
-            if (weight := chain.op.weight(chain.root)) is not None
-        }
+        weights = {(chain.op.weight(chain.root), chain.root) for chain in self._chains}
         keys = [
             (key, observer)
             for key, observer in self._observers.items()
@@ -60,7 +116,7 @@ class _Placement:
         ]
         for key, observer in keys:
             value = key if isinstance(key, Node) else key[0]
-            readers = self._readers.setdefault((id(observer), value), {})
+            readers = self._read_by.setdefault((id(observer), value), {})
             readers.update(dict.fromkeys(value.users if isinstance(key, Node) else [key[1]]))
         calibration = Calibration()
         for key, observer in keys:
@@ -75,72 +131,40 @@ class _Placement:
             self._join(chain)
 
     def _place(self, observer: nn.Module, value: Node) -> Place:
-        readers = self._readers[id(observer), value]
-        direct = [reader for reader in readers if not self._hands_on(reader)]
-        reads = _union(self._reads(reader) for reader in direct)
-        observes = bool(direct) or not readers
+        direct = self._direct(observer, value)
+        reads = _union(self._readers.reads(reader) for reader in direct)
+        observes = bool(direct) or not self._read_by[id(observer), value]
         place = Place(observer, name_of(value), reads, observes)
         self._places[id(observer), value] = place
         return place
 
-    def _hands_on(self, reader: Node) -> bool:
-        """Whether a reader only moves or selects values, whose own result is measured instead."""
-        chain = self._chain_of.get(reader)
-        return chain is not None and chain.op.output_range is OutputRange.SHARED
-
-    def _reads(self, reader: Node) -> Reads:
-        chain = self._chain_of.get(reader)
-        if chain is None or reader is not chain.root or len(chain.op.activations(reader)) != 1:
-            return EVERYTHING
-        return _normalized(chain.op.reads(reader), reader)
+    def _direct(self, observer: nn.Module, value: Node) -> list[Node]:
+        readers = self._read_by[id(observer), value]
+        return [reader for reader in readers if not self._readers.hands_on(reader)]
 
     def _join(self, chain: Chain) -> None:
         """Lets a sum that is read in part measure its operands."""
-        reads = self._reads_of_sum(chain)
-        if reads is EVERYTHING:
-            return
+        reads = self._readers.reads_of_sum(chain.root)
         signs = chain.op.signs(chain.root)
-        operands = [self._place_at((a, chain.root)) for a in chain.op.activations(chain.root)]
         whole = self._place_at(chain.last)
-        if whole is None or signs is None or None in operands:
+        if reads is EVERYTHING or signs is None or whole is None:
             return
-        a, b = (place for place in operands if place is not None)
+        values = chain.op.activations(chain.root)
+        found = [self._place_at((value, chain.root)) for value in values]
+        a, b = found
+        if a is None or b is None:
+            return
         whole.sum = Sum((a, b), signs, reads)
-        for place, operand in zip((a, b), chain.op.activations(chain.root), strict=True):
+        for place, value in zip((a, b), values, strict=True):
             place.keeps = True
-            readers = self._readers[id(place.measure), operand]
-            direct = [reader for reader in readers if not self._hands_on(reader)]
-            place.awaits_sum = all(self._reads_of_sum_at(reader) for reader in direct)
+            direct = self._direct(place.measure, value)
+            place.awaits_sum = all(
+                self._readers.reads_of_sum(reader) is not EVERYTHING for reader in direct
+            )
             if place.awaits_sum and isinstance(place.measure, FakeQuantizeBase):
                 # In training the sum is not known yet. Twice the depth is there for what the other
                 # operand adds.
                 place.reads = Reads(low=reads.low, dim=-1, depth=2 * reads.depth)
-
-    def _reads_of_sum_at(self, reader: Node) -> bool:
-        chain = self._chain_of.get(reader)
-        return chain is not None and self._reads_of_sum(chain) is not EVERYTHING
-
-    def _reads_of_sum(self, chain: Chain) -> Reads:
-        """What is read of a chain's output if it is a plain sum of two tensors; else all."""
-        if len(chain.nodes) > 1 or chain.op.signs(chain.root) is None:
-            return EVERYTHING
-        return self._reads_through(chain.root, 0)
-
-    def _reads_through(self, value: Node, depth: int) -> Reads:
-        """What is read of a tensor, also behind ops that leave its rows as they are."""
-        if depth > _LONGEST_PATH:
-            return EVERYTHING
-        found = []
-        for reader in value.users:
-            chain = self._chain_of.get(reader)
-            if self._hands_on(reader):
-                beyond = self._reads_through(reader, depth + 1)
-                found.append(_before(beyond, reader, value))
-            elif chain is not None and reader is chain.root and chain.op.signs(reader) is not None:
-                found.append(self._reads_of_sum(chain))
-            else:
-                found.append(self._reads(reader))
-        return _union(found)
 
     def _place_at(self, key: EdgeOrNode) -> Place | None:
         found = self._observers.get(key)
@@ -150,6 +174,13 @@ class _Placement:
 
 
 _LONGEST_PATH = 16  # of ops that only move data; longer ones are taken to be read whole
+
+
+def _is_cut(reads: Reads, sentinel: float) -> bool:
+    """Whether a reader cuts what lies as far out as the sentinel."""
+    if sentinel < 0:
+        return reads.depth < math.inf or reads.low > -math.inf
+    return reads.high < math.inf
 
 
 def _union(reads: Iterable[Reads]) -> Reads:

@@ -8,6 +8,8 @@ from torch.fx import Graph, Node
 
 from ..backend.chains import Chain
 from ..backend.grouping import ONLY_MOVES_DATA, Item, convex_groups, only_moves_data
+from .readers import Readers
+from .sentinels import brings_in, sentinel_of
 
 JOINS_OUTPUTS = (
     "it only joins parts of the model's output, which keep a scale each: one for all of them would "
@@ -34,6 +36,11 @@ def worthwhile(graph: Graph, chains: Iterable[Chain]) -> tuple[list[Chain], dict
     for chain in list(kept.values()):
         if chain.op.joins and not chain.moves_data and _is_output(chain.last, moving):
             leave(chain, JOINS_OUTPUTS)
+    readers = Readers(kept.values())
+    for chain in list(kept.values()):
+        sentinel = sentinel_of(chain)
+        if sentinel is not None and not readers.may_saturate(chain, sentinel):
+            leave(chain, brings_in(sentinel))
     settled = False
     while not settled:  # without a group, others may come together
         groups = convex_groups(graph, [_item(chain) for chain in kept.values()])

@@ -55,6 +55,9 @@ class PadOp(VpuOp):
         mode = getattr(arguments(node), "mode", "constant")
         return None if mode == "constant" else f"its mode is {mode!r}; only 'constant' is supported"
 
+    def brings_in(self, node: Node) -> float:
+        return float(arguments(node).value or 0.0)
+
     def lower(self, unit: Unit, builder: ProgramBuilder) -> None:
         source = unit.sources[0]
         call, layout = arguments(unit.root), builder.layout(source)

@@ -40,6 +40,9 @@ MASKS: dict[str, Masking] = {
     "through a view": lambda s, keep, never: (
         s.unsqueeze(1) + additive(keep, never)[:, None, None]
     ).squeeze(1),
+    "and clamped": lambda s, keep, never: torch.clamp_min(
+        s + additive(keep, never).unsqueeze(1), torch.finfo(torch.float32).min
+    ),
     "scores masked twice": lambda s, keep, never: (
         s.masked_fill(~keep.unsqueeze(1), never) + torch.full((LENGTH, LENGTH), never).triu(1)
     ),
@@ -144,3 +147,35 @@ def test_scores_that_also_leave_the_model_keep_their_range() -> None:
     model = Applied(lambda x: (s := x * 1.5, torch.softmax(s, -1), s)[1:]).eval()
     quantized = quantize(model, (x,), [x], progress=False)
     assert sqnr_db(model(x)[1], quantized(x)[1]) > 35
+
+
+@pytest.mark.parametrize("never", SENTINELS[:-1])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda c, x, never: torch.erf(F.pad(c(x), (1, 1), value=never)),
+        lambda c, x, never: F.pad(c(x), (1, 1), value=never),
+        lambda c, x, never: F.log_softmax(c(x) + torch.full((9, 9), never).triu(1), -1),
+    ],
+    ids=["read by the CPU", "an output", "a softmax on the CPU"],
+)
+def test_a_sentinel_that_is_read_whole_stays_in_float(
+    model: Callable[..., Tensor], never: float
+) -> None:
+    torch.manual_seed(0)
+    net = Applied(lambda c, x: model(c, x, never), nn.Conv2d(3, 4, 3)).eval()
+    data = [torch.randn(2, 3, 11, 11) for _ in range(4)]
+    quantizer = VpuQuantizer()
+    quantized = quantize(net, (data[0],), data, quantizer=quantizer, progress=False)
+    expected, actual = net(data[0]).detach(), quantized(data[0]).detach()
+    seen = expected > -1000
+    torch.testing.assert_close(expected[~seen], actual[~seen], rtol=1e-3, atol=0)
+    assert sqnr_db(expected[seen], actual[seen]) > 30
+    assert any("brings in" in skipped.reason for skipped in quantizer.skipped)
+
+
+def test_a_sentinel_that_ruins_a_range_is_warned_of() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    masked = x.masked_fill(torch.rand(x.shape) > 0.9, -1e9)
+    with pytest.warns(UserWarning, match="the input input_1 holds -1e.09 beside small numbers"):
+        quantize(nn.Conv2d(3, 4, 3).eval(), (masked,), [masked], progress=False)
