@@ -25,11 +25,6 @@ constexpr int kDigits = 6, kAllDigits = 17;
 
 bool exact(ScalarType type) { return type != ScalarType::Float && type != ScalarType::Double; }
 
-size_t machine_memory() {
-  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(::sysconf(_SC_PAGE_SIZE));
-}
-
 bool is_npy(const std::string& path) {
   return path.size() >= 4 && path.compare(path.size() - 4, 4, ".npy") == 0;
 }
@@ -143,6 +138,27 @@ std::vector<double> values_of(const Array& array) {
 
 }  // namespace
 
+void check_memory(const MethodMeta& method) {
+  uint64_t bytes = 0;  // in each step less than 2^64: a size is an int64
+  const uint64_t most = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
+  const auto add = [&](uint64_t more) {
+    bytes += more;
+    if (bytes <= most) return;
+    throw std::runtime_error("method '" + std::string(method.name()) + "' needs " +
+                             std::to_string(bytes) + " bytes of memory or more, this machine has " +
+                             std::to_string(most));
+  };
+  for (size_t i = 0; i < method.num_memory_planned_buffers(); ++i) {
+    const auto size = method.memory_planned_buffer_size(i);
+    if (size.ok() && *size > 0) add(static_cast<uint64_t>(*size));
+  }
+  for (size_t i = 0; i < method.num_inputs(); ++i) {
+    const auto info = method.input_tensor_meta(i);
+    if (info.ok()) add(info->nbytes());
+  }
+}
+
 std::vector<TensorPtr> make_inputs(const MethodMeta& method, const std::vector<std::string>& files,
                                    uint64_t seed) {
   if (!files.empty() && files.size() != method.num_inputs()) {
@@ -166,10 +182,6 @@ std::vector<TensorPtr> make_inputs(const MethodMeta& method, const std::vector<s
       takes += describe(info->scalar_type(), sizes);
     } catch (const std::runtime_error& error) {
       throw std::runtime_error("input " + std::to_string(i) + ": " + error.what());
-    }
-    if (info->nbytes() > machine_memory()) {
-      throw std::runtime_error(takes + " of " + std::to_string(info->nbytes()) +
-                               " bytes, but this machine has " + std::to_string(machine_memory()));
     }
     if (!files.empty()) {
       inputs.push_back(read_input(*info, files[i], takes));

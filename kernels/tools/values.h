@@ -13,6 +13,10 @@
 
 namespace vpu::tools {
 
+// Throws std::runtime_error if what the method declares does not fit this machine's memory, which
+// would be filled to its end otherwise.
+void check_memory(const executorch::runtime::MethodMeta& method);
+
 // The inputs of a method, from files or, if there are none, random. Throws std::runtime_error if
 // the files are not what the method takes, FileError if they cannot be read.
 std::vector<executorch::extension::TensorPtr> make_inputs(

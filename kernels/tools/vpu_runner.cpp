@@ -83,6 +83,9 @@ void load(Module& module, const Options& options) {
     throw std::runtime_error("'" + options.model + "' has no method '" + options.method +
                              "', only: " + method_names(module));
   }
+  const auto meta = module.method_meta(options.method);
+  check(meta.error(), "read what method '" + options.method + "' takes");
+  check_memory(*meta);
   check(module.load_method(options.method),
         "load method '" + options.method + "' of '" + options.model + "'");
 }

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from executorch.exir import to_edge
 
 from executorch_vpu.backend.installed import package_file
 from executorch_vpu.backend.interpreter import available_isas
@@ -387,6 +389,48 @@ def test_results_never_take_the_place_of_what_is_read(model: Path, tmp_path: Pat
     words = refuse(model, "--etdump", new / "output_1.npy", "--output-dir", new)
     assert "--etdump would write" in words and "over an output" in words
     assert before == {path: path.read_bytes() for path in before}
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+
+def without_vpu(path: Path, x: torch.Tensor, **export: Any) -> Path:
+    """A program that adds its input to itself, on the CPU."""
+    to_edge(torch.export.export(Twice(), (x,), **export)).to_executorch().save(str(path))
+    return path
+
+
+def test_a_program_that_no_memory_holds_is_refused(tmp_path: Path) -> None:
+    sizes = ({0: torch.export.Dim("n", max=1 << 30)},)
+    huge = without_vpu(tmp_path / "huge.pte", torch.zeros(4, 1024), dynamic_shapes=sizes)
+    words = refuse(huge)
+    assert re.search(r"method 'forward' needs \d{13,} bytes of memory or more, this machine", words)
+
+
+def test_sizes_of_a_dynamic_input(tmp_path: Path) -> None:
+    sizes = ({0: torch.export.Dim("n", max=6)},)
+    program = without_vpu(tmp_path / "dynamic.pte", torch.zeros(4), dynamic_shapes=sizes)
+    np.save(tmp_path / "x.npy", np.arange(3, dtype=np.float32))
+    run(program, "--input", tmp_path / "x.npy", "--output-dir", tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "output_0.npy"), [0, 2, 4])
+    np.save(tmp_path / "x.npy", np.arange(7, dtype=np.float32))
+    words = refuse(program, "--input", tmp_path / "x.npy")
+    assert f"input 0 is float32 [6], but '{tmp_path}/x.npy' holds float32 [7]" in words
+
+
+def test_whole_numbers_are_printed_with_all_digits(tmp_path: Path) -> None:
+    program = without_vpu(tmp_path / "whole.pte", torch.zeros(2, dtype=torch.int64))
+    np.save(tmp_path / "x.npy", np.array([-123_456_789, 617_283_945_000]))
+    printed = run(program, "--input", tmp_path / "x.npy")
+    assert "min -246913578  max 1234567890000 " in printed
+    assert "top 2: [1] 1234567890000, [0] -246913578" in printed
+
+
+def test_an_unknown_instruction_set_is_refused_without_a_vpu_program_too(tmp_path: Path) -> None:
+    program = without_vpu(tmp_path / "cpu.pte", torch.zeros(4))
+    assert "instruction set 'x' cannot be used" in refuse(program, "--isa", "x")
 
 
 def test_what_cannot_be_loaded(model: Path, pte: bytes, tmp_path: Path) -> None:
