@@ -101,7 +101,7 @@ def _crossings(report: PartitionReport) -> Columns:
     )
     for edge in report.crossings:
         table.add(
-            edge.direction,
+            edge.direction or "",
             edge.tensor,
             edge.consumer,
             dimensions(edge.shape),

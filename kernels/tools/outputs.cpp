@@ -10,10 +10,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether both name one file; also where it does not exist yet.
+// Whether both name one file; also where it does not exist yet. Devices and pipes are none.
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
-  if (fs::equivalent(a, b, error)) return true;
+  if (fs::exists(a, error) || fs::exists(b, error)) return fs::equivalent(a, b, error);
   const fs::path left = fs::weakly_canonical(a, error);
   return !error && left == fs::weakly_canonical(b, error) && !error;
 }
@@ -37,7 +37,9 @@ std::string output_path(const std::string& directory, size_t index) {
 }
 
 void prepare_outputs(const Options& options, size_t count) {
-  std::vector<std::pair<std::string, std::string>> taken = {{"the model", options.model}};
+  std::vector<std::pair<std::string, std::string>> taken = {{"the model", options.model},
+                                                            {"the standard output", "/dev/stdout"},
+                                                            {"the standard error", "/dev/stderr"}};
   for (const std::string& input : options.inputs) taken.emplace_back("the input", input);
   const auto take = [&taken](const std::string& option, const std::string& path) {
     for (const auto& [what, other] : taken) {

@@ -11,8 +11,8 @@ namespace vpu::tools {
 std::string output_path(const std::string& directory, size_t index);
 
 // Makes --output-dir, and refuses before the method runs what could only fail after it: a place
-// that cannot be written to, and one that would overwrite the model or an input. `count`: of the
-// method's outputs. Throws std::runtime_error in words.
+// that cannot be written to, and one that would overwrite the model, an input or what is printed.
+// `count`: of the method's outputs. Throws std::runtime_error in words.
 void prepare_outputs(const Options& options, size_t count);
 
 }  // namespace vpu::tools

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -212,10 +213,14 @@ void print_summary(std::FILE* file, size_t index, const Array& output) {
     std::fprintf(file, "\n");
     return;
   }
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  // NaN has no place in an order.
+  const auto less = [](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a < b); };
+  const auto more = [](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a > b); };
+  const double least = *std::min_element(values.begin(), values.end(), less);
+  const double most = *std::min_element(values.begin(), values.end(), more);
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   const int digits = exact(output.type) ? kAllDigits : kDigits;
-  std::fprintf(file, "  min %.*g  max %.*g  mean %g\n", digits, *least, digits, *most,
+  std::fprintf(file, "  min %.*g  max %.*g  mean %g\n", digits, least, digits, most,
                sum / static_cast<double>(values.size()));
 
   const bool vector = !output.sizes.empty() && values.size() > 1 &&
@@ -225,8 +230,9 @@ void print_summary(std::FILE* file, size_t index, const Array& output) {
   std::iota(order.begin(), order.end(), size_t{0});
   const size_t top = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
-                    [&values](size_t a, size_t b) {
-                      return values[a] != values[b] ? values[a] > values[b] : a < b;
+                    [&](size_t a, size_t b) {
+                      if (more(values[a], values[b])) return true;
+                      return !more(values[b], values[a]) && a < b;
                     });
   std::fprintf(file, "  top %zu:", top);
   for (size_t i = 0; i < top; ++i) {

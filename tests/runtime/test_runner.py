@@ -385,6 +385,12 @@ def test_results_never_take_the_place_of_what_is_read(model: Path, tmp_path: Pat
         assert f"would write '{place}/output_0.npy' over the input '{tmp_path}/output_0" in words
     words = refuse(model, *given, "--etdump", tmp_path / "link" / "model.pte")
     assert f"over the model '{model}'" in words
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        words = refuse(model, "--etdump", log, stdout=stream)
+        assert f"would write '{log}' over the standard output" in words
+        run(model, "--etdump", log, status=1, stderr=stream)
+    assert f"would write '{log}' over the standard error" in log.read_text()
     new = tmp_path / "new"
     words = refuse(model, "--etdump", new / "output_1.npy", "--output-dir", new)
     assert "--etdump would write" in words and "over an output" in words
@@ -426,6 +432,18 @@ def test_whole_numbers_are_printed_with_all_digits(tmp_path: Path) -> None:
     printed = run(program, "--input", tmp_path / "x.npy")
     assert "min -246913578  max 1234567890000 " in printed
     assert "top 2: [1] 1234567890000, [0] -246913578" in printed
+
+
+def test_the_summary_of_values_that_are_no_numbers(tmp_path: Path) -> None:
+    program = without_vpu(tmp_path / "nan.pte", torch.zeros(40))
+    x = np.arange(40, dtype=np.float32)
+    x[::2] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    printed = run(program, "--input", tmp_path / "x.npy")
+    assert re.search(r"min 2  max 78  mean -?nan", printed)
+    assert "top 5: [39] 78, [37] 74, [35] 70, [33] 66, [31] 62\n" in printed
+    np.save(tmp_path / "x.npy", np.full(40, np.nan, np.float32))
+    assert re.search(r"min -?nan  max -?nan", run(program, "--input", tmp_path / "x.npy"))
 
 
 def test_an_unknown_instruction_set_is_refused_without_a_vpu_program_too(tmp_path: Path) -> None:
