@@ -46,9 +46,10 @@ class Columns:
         self._rows: list[list[Text]] = []
 
     def add(self, *cells: str | Text) -> None:
-        """Adds a row: a text for every column."""
-        assert len(cells) == len(self._titles), cells
-        self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
+        """Adds a row: a text for every column, of which the last may be left out."""
+        missing = [""] * (len(self._titles) - len(cells))
+        row = (*cells, *missing)
+        self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in row])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield _folded(self._title, options.max_width)

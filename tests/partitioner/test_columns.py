@@ -23,13 +23,14 @@ def table() -> Columns:
     result = Columns("Layers", ("name", "output", "in all"), right=("in all",), edge=False)
     result.add("conv2d_12 + relu", "1x64x112x112", "1,284,505 us")
     result.add("", "7", "0.5")
+    result.add("last")
     return result
 
 
 def test_what_fits_is_a_row_per_line() -> None:
     lines = [line.split() for line in shown(table(), 60).splitlines()]
     assert ["conv2d_12", "+", "relu", "1x64x112x112", "1,284,505", "us"] in lines
-    assert ["7", "0.5"] in lines
+    assert ["7", "0.5"] in lines and ["last"] in lines
 
 
 def test_words_are_wrapped_first_then_folded_then_rows_become_lines() -> None:
