@@ -29,12 +29,15 @@ class Grouping(Generic[T]):
 
     An item joins the groups it is fed by, merging them, wherever that creates no cycle; larger
     groups are preferred. Cost: a few bit-set operations per item. When a group gains ancestors, all
-    it feeds gains them too; that is little as long as graphs look like networks.
+    it feeds gains them too; that is little as long as graphs look like networks, and nothing for
+    items that no later one joins a group behind, which wait until one does.
     """
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []  # by id: the group itself, or the one it was merged into
         self._id_of: dict[T, int] = {}
+        self._waiting: dict[T, Sequence[T]] = {}  # item without a group yet -> its producers
+        self._position: dict[T, int] = {}
 
     def add(self, item: T, producers: Sequence[T], joins: Sequence[T]) -> None:
         """Adds an item.
@@ -44,6 +47,35 @@ class Grouping(Generic[T]):
             joins: those of them whose group it wants to be in; empty for an item that is never
                 grouped.
         """
+        self._position[item] = len(self._position)
+        if joins:
+            for needed in self._waiting_behind(producers):
+                self._place(needed, self._waiting.pop(needed), [])
+            self._place(item, producers, joins)
+        else:
+            self._waiting[item] = producers
+
+    def groups(self) -> list[list[T]]:
+        """The groups' members, in order of their first ones."""
+        members: dict[object, list[T]] = {}
+        for item in self._position:
+            group = item if item in self._waiting else id(self._groups[self._id_of[item]])
+            members.setdefault((item in self._waiting, group), []).append(item)
+        return list(members.values())
+
+    def _waiting_behind(self, producers: Sequence[T]) -> list[T]:
+        """The items without a group that these depend on, themselves included, in order."""
+        found: set[T] = set()
+        reached = list(producers)
+        while reached:
+            item = reached.pop()
+            if item in self._waiting and item not in found:
+                found.add(item)
+                reached += self._waiting[item]
+        return sorted(found, key=self._position.__getitem__)
+
+    def _place(self, item: T, producers: Sequence[T], joins: Sequence[T]) -> None:
+        """Gives an item a group, when all its producers have one."""
         fed_by = self._groups_of(producers)
         merged = _Group(0, 0)
         for group in fed_by:
@@ -61,13 +93,6 @@ class Grouping(Generic[T]):
             if not group.ids & home.ids:
                 group.feeds |= home.ids
         self._id_of[item] = _lowest(home.ids)
-
-    def groups(self) -> list[list[T]]:
-        """The groups' members, in order of their first ones."""
-        members: dict[int, list[T]] = {}
-        for item, identifier in self._id_of.items():
-            members.setdefault(self._groups[identifier].ids, []).append(item)
-        return list(members.values())
 
     def _groups_of(self, items: Sequence[T]) -> list[_Group]:
         """The groups of some items, each once."""
