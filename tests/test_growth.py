@@ -22,7 +22,7 @@ from executorch_vpu.backend.serialize import serialize
 from executorch_vpu.partitioner.plan import plan_graph
 from executorch_vpu.partitioner.report import _describe
 
-from .support import large
+from . import large
 
 PACKAGE = {str(Path(folder).resolve()) for folder in executorch_vpu.__path__}
 OPS = 240
@@ -52,11 +52,11 @@ def steps(function: Step, graph: Graph) -> int:
 
 
 def growth(function: Step, shape: Callable[[int], Graph]) -> float:
-    small, large = shape(OPS), shape(2 * OPS)
+    small, double = shape(OPS), shape(2 * OPS)
     function(shape(10))  # what is looked up once per op family
     first = steps(function, small)
     assert first > OPS, "nothing was counted"
-    return steps(function, large) / first
+    return steps(function, double) / first
 
 
 def plan_and_report(graph: Graph) -> object:
