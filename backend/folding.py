@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node, map_arg
 
-from .inplace import names_of, written_memory
+from .inplace import names_of, writes
 from .namespace import overload_of
 
 # A tensor made of little (arange, expand) is not worth storing beyond so many elements.
@@ -27,14 +27,38 @@ def constant_nodes(graph: Graph, trained: bool = False) -> set[Node]:
     Not among them: memory the model writes to from its inputs, or that outlives the call (state);
     what is random; and, if `trained`, whatever depends on a parameter, which training will change.
     """
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    calls_on: dict[Node, list[Node]] = {}
+    for call, base in writes(graph):
+        calls_on.setdefault(base, []).append(call)
+    names = {base: names_of(base) for base in calls_on}
+    # State, and what is trained.
+    changing = {n for base in calls_on if base.op != "call_function" for n in names[base]}
+    if trained:
+        changing.update(node for node in graph.nodes if _is_parameter(node))
+    while True:
+        constants = _depending_on_constants(graph, changing)
+        before = len(changing)
+        for base, calls in calls_on.items():
+            last = max(position[call] for call in calls)
+            # A reader that comes before the last write would see too new a value.
+            read_early = any(
+                position[user] < last and user not in constants
+                for name in names[base]
+                for user in name.users
+            )
+            if read_early or not constants.issuperset(calls):
+                changing.update(names[base])
+        if len(changing) == before:
+            return constants
+
+
+def _depending_on_constants(graph: Graph, changing: set[Node]) -> set[Node]:
     constants: set[Node] = set()
-    changing = _changing_memory(graph, trained)
     for node in graph.nodes:
-        if node in changing:
-            continue
-        if (node.op == "get_attr" and _tensor_of(node) is not None) or (
-            _is_pure(node) and constants.issuperset(node.all_input_nodes)
-        ):
+        stored = node.op == "get_attr" and _tensor_of(node) is not None
+        computed = _is_pure(node) and constants.issuperset(node.all_input_nodes)
+        if node not in changing and (stored or computed):
             constants.add(node)
     return constants
 
@@ -146,32 +170,6 @@ def _erase_unread(model: GraphModule, computed: list[Node]) -> None:
             graph.erase_node(node)
         module, _, name = target.rpartition(".")
         delattr(model.get_submodule(module), name)
-
-
-def _changing_memory(graph: Graph, trained: bool) -> set[Node]:
-    """Everything that stands for memory whose contents are not settled before the program runs."""
-    position = {node: i for i, node in enumerate(graph.nodes)}
-    writes: dict[Node, list[Node]] = {}
-    for node in graph.nodes:
-        for base in written_memory(node):
-            writes.setdefault(base, []).append(node)
-    changing: set[Node] = set()
-    if trained:
-        changing.update(node for node in graph.nodes if _is_parameter(node))
-    inputs = {node for node in graph.nodes if node.op == "placeholder"}
-    for base, calls in writes.items():
-        names = names_of(base)
-        last = max(position[call] for call in calls)
-        fed = {source for call in calls for source in _sources(call)}
-        # A reader outside that comes before the last write would see too new a value.
-        early = any(
-            position[user] < last and user not in fed for name in names for user in name.users
-        )
-        random = any(not (_is_pure(n) or n.op == "get_attr" or n in calls) for n in fed)
-        if base.op != "call_function" or fed & inputs or early or random:
-            changing.update(names)
-            changing.update(calls)
-    return changing
 
 
 def _is_pure(node: Node) -> bool:

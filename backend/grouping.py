@@ -11,7 +11,7 @@ data, and stays on the CPU.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from torch.fx import Graph, Node
@@ -88,21 +88,29 @@ def _producers(
 
 
 @dataclass
-class _Group(Generic[T]):
-    members: list[T] = field(default_factory=list)
-    ancestors: int = 0  # bit set of group ids
+class _Group:
+    """Bit sets of group ids, in which a group that others were merged into has all their ids."""
+
+    ids: int
+    ancestors: int
+    feeds: int = 0  # direct successors; perhaps groups that are merged into others by now
+    size: int = 0
 
 
 class Grouping(Generic[T]):
     """Groups items given in topological order.
 
     An item joins the groups it is fed by, merging them, wherever that creates no cycle; larger
-    groups are preferred. Cost: a bit-set operation per item as long as graphs look like networks.
+    groups are preferred. Cost: a few bit-set operations per item. When a group gains ancestors, all
+    it feeds gains them too; that is little as long as graphs look like networks, and nothing for
+    items that no later one joins a group behind, which wait until one does.
     """
 
     def __init__(self) -> None:
-        self._groups: dict[int, _Group[T]] = {}
-        self._group_of: dict[T, int] = {}
+        self._groups: list[_Group] = []  # by id: the group itself, or the one it was merged into
+        self._id_of: dict[T, int] = {}
+        self._waiting: dict[T, Sequence[T]] = {}  # item without a group yet -> its producers
+        self._position: dict[T, int] = {}
 
     def add(self, item: T, producers: Sequence[T], joins: Sequence[T]) -> None:
         """Adds an item.
@@ -112,58 +120,94 @@ class Grouping(Generic[T]):
             joins: those of them whose group it wants to be in; empty for an item that is never
                 grouped.
         """
-        fed_by = {self._group_of[p] for p in producers}
-        ancestors = 0
-        for group in fed_by:
-            ancestors |= self._groups[group].ancestors | 1 << group
-        chosen: list[int] = []
-        candidates = dict.fromkeys(self._group_of[j] for j in joins)
-        for group in sorted(candidates, key=lambda g: -len(self._groups[g].members)):
-            if self._acyclic([*chosen, group], ancestors):
-                chosen.append(group)
-        if not chosen:
-            home = len(self._group_of)  # item counts make fresh ids: at most one group per item
-            self._groups[home] = _Group(ancestors=ancestors)
+        self._position[item] = len(self._position)
+        if joins:
+            for needed in self._waiting_behind(producers):
+                self._place(needed, self._waiting.pop(needed), [])
+            self._place(item, producers, joins)
         else:
-            home = self._merge(chosen, ancestors)
-        self._groups[home].members.append(item)
-        self._group_of[item] = home
+            self._waiting[item] = producers
 
     def groups(self) -> list[list[T]]:
         """The groups' members, in order of their first ones."""
-        return [group.members for group in self._groups.values()]
+        members: dict[object, list[T]] = {}
+        for item in self._position:
+            group = item if item in self._waiting else id(self._groups[self._id_of[item]])
+            members.setdefault((item in self._waiting, group), []).append(item)
+        return list(members.values())
 
-    def _acyclic(self, merged: list[int], ancestors: int) -> bool:
-        """Whether merging these groups, and an item with these ancestors, leaves no way out and
-        back in: no outside group that is both fed by them and feeding them."""
-        inside = 0
-        for group in merged:
-            inside |= 1 << group
-            ancestors |= self._groups[group].ancestors
-        return all(
-            not self._groups[outside].ancestors & inside for outside in _bits(ancestors & ~inside)
-        )
+    def _waiting_behind(self, producers: Sequence[T]) -> list[T]:
+        """The items without a group that these depend on, themselves included, in order."""
+        found: set[T] = set()
+        reached = list(producers)
+        while reached:
+            item = reached.pop()
+            if item in self._waiting and item not in found:
+                found.add(item)
+                reached += self._waiting[item]
+        return sorted(found, key=self._position.__getitem__)
 
-    def _merge(self, merged: list[int], ancestors: int) -> int:
-        home = min(merged)
-        inside = 0
-        for group in merged:
-            inside |= 1 << group
-            ancestors |= self._groups[group].ancestors
-        target = self._groups[home]
-        grown = ancestors & ~inside
-        if grown == target.ancestors and inside == 1 << home:
-            return home
-        target.ancestors = grown
-        for group in merged:
-            if group != home:
-                absorbed = self._groups.pop(group)
-                target.members.extend(absorbed.members)
-                self._group_of.update(dict.fromkeys(absorbed.members, home))
-        for other in self._groups.values():
-            if other is not target and other.ancestors & inside:
-                other.ancestors = other.ancestors & ~inside | 1 << home | grown
+    def _place(self, item: T, producers: Sequence[T], joins: Sequence[T]) -> None:
+        """Gives an item a group, when all its producers have one."""
+        fed_by = self._groups_of(producers)
+        merged = _Group(0, 0)
+        for group in fed_by:
+            merged.ancestors |= group.ancestors | group.ids
+        chosen: list[_Group] = []
+        for group in sorted(self._groups_of(joins), key=lambda group: -group.size):
+            joined = _joined(merged, group)
+            # No way out and back in: nothing outside is both fed by the group and feeding it.
+            if not joined.feeds & joined.ancestors & ~joined.ids:
+                merged = joined
+                chosen.append(group)
+        home = self._merge(chosen, merged) if chosen else self._new(merged)
+        home.size += 1
+        for group in fed_by:
+            if not group.ids & home.ids:
+                group.feeds |= home.ids
+        self._id_of[item] = _lowest(home.ids)
+
+    def _groups_of(self, items: Sequence[T]) -> list[_Group]:
+        """The groups of some items, each once."""
+        ids = dict.fromkeys(self._id_of[item] for item in items)
+        return list({id(group): group for group in map(self._groups.__getitem__, ids)}.values())
+
+    def _new(self, group: _Group) -> _Group:
+        group.ids = 1 << len(self._groups)
+        self._groups.append(group)
+        return group
+
+    def _merge(self, chosen: list[_Group], merged: _Group) -> _Group:
+        """Makes one group of the chosen ones, of which `merged` has the sum."""
+        home = chosen[0]
+        ancestors = merged.ancestors & ~merged.ids
+        grown = (home.ids, home.ancestors) != (merged.ids, ancestors)
+        for group in chosen[1:]:
+            for identifier in _bits(group.ids):
+                self._groups[identifier] = home
+        home.ids, home.ancestors = merged.ids, ancestors
+        home.feeds, home.size = merged.feeds & ~merged.ids, merged.size
+        if grown:
+            self._pass_on(home)
         return home
+
+    def _pass_on(self, group: _Group) -> None:
+        """Gives a group's ids and ancestors to all that it feeds, directly or not."""
+        passed, reached = group.ids | group.ancestors, [group]
+        while reached:
+            for identifier in _bits(reached.pop().feeds):
+                fed = self._groups[identifier]
+                if passed & ~fed.ancestors:
+                    fed.ancestors |= passed
+                    reached.append(fed)
+
+
+def _joined(a: _Group, b: _Group) -> _Group:
+    return _Group(a.ids | b.ids, a.ancestors | b.ancestors, a.feeds | b.feeds, a.size + b.size)
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -5,11 +5,13 @@ A unit is the smallest thing the VPU executes: int8 in, int8 out, all between in
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass
 
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
+from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from .arguments import arguments, dtype_of, shape_of
@@ -45,9 +47,15 @@ def is_quantization(node: Node) -> bool:
 
 def is_op(node: Node) -> bool:
     """Whether a node computes something: a call with a result, no quantize or dequantize."""
+    if node.op != "call_function":
+        return False
     target = overload_of(node)
-    computes = target is None or len(target._schema.returns) > 0  # assertions do not
-    return node.op == "call_function" and computes and target not in _QUANTIZATION
+    return target is None or (target not in _QUANTIZATION and _has_result(target))
+
+
+@functools.cache
+def _has_result(target: OpOverload) -> bool:
+    return len(target._schema.returns) > 0  # assertions have none
 
 
 def source_of(node: Node) -> Node:

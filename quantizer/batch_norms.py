@@ -15,6 +15,7 @@ statistics, computed weights, and batch norms without parameters of their own be
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -40,11 +41,12 @@ def protect_batch_norms(model: GraphModule) -> GraphModule:
     norms = [node for node in model.graph.nodes if _is_batch_norm(node)]
     fold_constants(model, trained=any(arguments(norm).training for norm in norms))
     folded: set[Node] = set()
+    shared: dict[tuple[Any, ...], bool] = {}
     for node in list(model.graph.nodes):
         if not _is_batch_norm(node):
             continue
         producer = node.all_input_nodes[0]
-        if _absorbs(producer) and _folds(node, producer):
+        if _absorbs(producer) and _folds(node, producer, shared):
             _spell_out_parameters(node, model)
             folded.add(node)
         elif _absorbs(producer) or producer in folded:
@@ -86,19 +88,22 @@ def _absorbs(node: Node) -> bool:
     return target is not None and target._schema.name.startswith(("aten::conv", "aten::linear"))
 
 
-def _folds(norm: Node, producer: Node) -> bool:
-    """Whether folding `norm` into the weights of `producer` changes nothing else."""
+def _folds(norm: Node, producer: Node, shared: dict[tuple[Any, ...], bool]) -> bool:
+    """Whether folding `norm` into the weights of `producer` changes nothing else. `shared` keeps
+    what was found of weights and norms that are used many times."""
     call, statistics = arguments(producer), arguments(norm)
     constants = [node for node in (call.weight, call.bias) if node is not None]
+    block = (*constants, norm.args[1:])
+    if block not in shared:
+        users = [user for constant in constants for user in constant.users]
+        shared[block] = all(_is_same_block(user, call, norm) for user in users)
     transposed = "transpose" in str(producer.target)
     return (
         not statistics.training
         and statistics.running_mean is not None
         and not (transposed and call.groups > 1)
         and all(constant.op == "get_attr" for constant in constants)
-        and all(
-            _is_same_block(user, call, norm) for constant in constants for user in constant.users
-        )
+        and shared[block]
     )
 
 

@@ -114,11 +114,18 @@ def test_folding_changes_nothing_and_leaves_state_alone() -> None:
             self.steps.add_(1)
             scratch = torch.zeros(2, 6)
             scratch[0] += x[0]  # written to from an input
+            fed_by_state = torch.zeros(6)
+            fed_by_state += self.steps
             early = torch.ones(6)
             before = x * early
             early.mul_(3)  # after it was read
             noise = torch.rand(6) * 0 + self.table.exp()
-            return x + self.steps * 2, scratch + self.table * 2, before + early, x + noise
+            return (
+                x + self.steps * 2 + fed_by_state,
+                scratch + self.table * 2,
+                before + early,
+                x + noise,
+            )
 
     x = torch.randn(3, 6)
     exported = torch.export.export(Model(), (x[:2],)).module()
