@@ -213,7 +213,7 @@ def floor(x: Tensor, reads: Reads) -> Tensor:
 
 def cut(x: Tensor, reads: Reads) -> Tensor:
     """`x` without what no reader tells apart. NaN stays NaN."""
-    if reads is EVERYTHING:
+    if reads == EVERYTHING:
         return x
     least = floor(x, reads)
     # A row of nothing but -inf has no floor; that is an error, which shows.

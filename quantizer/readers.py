@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -47,10 +48,15 @@ class Readers:
         return chain is not None and chain.op.output_range is OutputRange.SHARED
 
     def reads(self, reader: Node) -> Reads:
-        """What a reader of one activation operand tells apart."""
+        """What a reader of one activation operand tells apart. One that only scales it tells apart
+        what is told apart of its own result."""
         chain = self._chain_of.get(reader)
         if chain is None or reader is not chain.root or len(chain.op.activations(reader)) != 1:
             return EVERYTHING
+        factor = chain.op.factor(reader)
+        if factor is not None:
+            beyond = self._read_of[chain.last]
+            return replace(EVERYTHING, dim=beyond.dim, depth=beyond.depth / factor)
         return _normalized(chain.op.reads(reader), reader)
 
     def reads_of_sum(self, reader: Node) -> Reads:
@@ -84,7 +90,7 @@ class Readers:
         if self.hands_on(reader):
             return _before(self._read_of[reader], reader, value)
         own = self.reads(reader)
-        return self.reads_of_sum(reader) if own is EVERYTHING else own
+        return self.reads_of_sum(reader) if own == EVERYTHING else own
 
 
 def measure_as_read(chains: Sequence[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:
@@ -147,7 +153,7 @@ class _Placement:
         reads = self._readers.reads_of_sum(chain.root)
         signs = chain.op.signs(chain.root)
         whole = self._place_at(chain.last)
-        if reads is EVERYTHING or signs is None or whole is None:
+        if reads == EVERYTHING or signs is None or whole is None:
             return
         values = chain.op.activations(chain.root)
         found = [self._place_at((value, chain.root)) for value in values]
@@ -159,7 +165,7 @@ class _Placement:
             place.keeps = True
             direct = self._direct(place.measure, value)
             place.awaits_sum = all(
-                self._readers.reads_of_sum(reader) is not EVERYTHING for reader in direct
+                self._readers.reads_of_sum(reader) != EVERYTHING for reader in direct
             )
             if place.awaits_sum and isinstance(place.measure, FakeQuantizeBase):
                 # In training the sum is not known yet. Twice the depth is there for what the other

@@ -8,6 +8,7 @@ from torch.fx import Graph, Node
 
 from ..backend.chains import Chain
 from ..backend.grouping import ONLY_MOVES_DATA, Item, convex_groups, only_moves_data
+from ..backend.inplace import is_view
 from .readers import Readers
 from .sentinels import brings_in, sentinel_of
 
@@ -61,7 +62,7 @@ def _is_output(node: Node, moving: set[Node]) -> bool:
     """Whether a value goes nowhere but out of the model, perhaps through what moves data."""
     ahead, seen = list(node.users), set(node.users)
     for reader in ahead:
-        if reader in moving:
+        if reader in moving or is_view(reader):
             ahead += [user for user in reader.users if user not in seen]
             seen.update(reader.users)
         elif reader.op != "output":

@@ -43,6 +43,8 @@ MASKS: dict[str, Masking] = {
     "and clamped": lambda s, keep, never: torch.clamp_min(
         s + additive(keep, never).unsqueeze(1), torch.finfo(torch.float32).min
     ),
+    "then scaled": lambda s, keep, never: (s * 2 + additive(keep, never).unsqueeze(1)) / 2 + 1,
+    "in place": lambda s, keep, never: s.add_(additive(keep, never).unsqueeze(1)),
     "scores masked twice": lambda s, keep, never: (
         s.masked_fill(~keep.unsqueeze(1), never) + torch.full((LENGTH, LENGTH), never).triu(1)
     ),
