@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.exir import to_edge
+from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch.exir.backend.backend_api import to_backend
 from executorch.exir.backend.backend_details import PreprocessResult
 
@@ -42,7 +42,11 @@ def make_pte() -> MakePte:
     what the blob does; what it computes is of no matter."""
 
     def make(
-        blob: bytes, model: torch.nn.Module, x: torch.Tensor, methods: Sequence[str] = ("forward",)
+        blob: bytes,
+        model: torch.nn.Module,
+        x: torch.Tensor,
+        methods: Sequence[str] = ("forward",),
+        config: ExecutorchBackendConfig | None = None,
     ) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
             result = PreprocessResult(blob)
@@ -50,7 +54,7 @@ def make_pte() -> MakePte:
             edge = to_edge(torch.export.export(model, (x,))).exported_program()
             lowered = to_backend("VpuBackend", edge, [])
             whole = {m: torch.export.export(Wrapper(lowered), (x,)) for m in methods}
-            return bytes(to_edge(whole).to_executorch().buffer)
+            return bytes(to_edge(whole).to_executorch(config).buffer)
 
     return make
 

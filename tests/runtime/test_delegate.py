@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 from executorch.devtools import Inspector
+from executorch.exir import ExecutorchBackendConfig
 from executorch.runtime import Runtime
 
 import executorch_vpu.runtime  # noqa: F401
 
 from .blobs import HAND_MADE_SHAPE, blob, hand_made, hand_made_program, lookup_reference, with_blob
+from .conftest import MakePte, Model
 
 
 class Loaded:
@@ -120,6 +122,25 @@ def test_another_version_is_refused_in_words(pte: bytes, capfd: pytest.CaptureFi
     with pytest.raises(RuntimeError):
         Loaded(with_blob(pte, bytes(data)))
     assert "format version 2, this library reads version 1" in capfd.readouterr().err
+
+
+def test_a_blob_that_is_not_aligned(make_pte: MakePte) -> None:
+    config = ExecutorchBackendConfig(segment_alignment=1)
+    pte = make_pte(hand_made(), Model(), image(), config=config)
+    assert pte.index(hand_made()) % 16 != 0
+    y, codes = Loaded(pte).execute([image()])
+    expected, expected_codes = lookup_reference(image().numpy())
+    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(codes.numpy(), expected_codes)
+
+
+def test_a_limit_from_the_environment(
+    pte: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VPU_MEMORY_LIMIT", "1000")
+    with pytest.raises(RuntimeError):
+        Loaded(pte)
+    assert "its memory limit of 1000 bytes" in capfd.readouterr().err
 
 
 def test_events_and_intermediate_outputs(pte: bytes, tmp_path: Path) -> None:
