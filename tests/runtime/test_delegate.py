@@ -125,8 +125,10 @@ def test_another_version_is_refused_in_words(pte: bytes, capfd: pytest.CaptureFi
 
 
 def test_a_blob_that_is_not_aligned(make_pte: MakePte) -> None:
+    program, constants = hand_made_program()
+    odd = blob(program, constants + b"0")
     config = ExecutorchBackendConfig(segment_alignment=1)
-    pte = make_pte(hand_made(), Model(), image(), config=config)
+    pte = make_pte(hand_made(), Model(), image(), others={"before": odd}, config=config)
     assert pte.index(hand_made()) % 16 != 0
     y, codes = Loaded(pte).execute([image()])
     expected, expected_codes = lookup_reference(image().numpy())

@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 import flatbuffers
-import numpy as np
 import pytest
 
 from executorch_vpu.backend.interpreter import VpuError, VpuInterpreter, VpuValueError
@@ -70,9 +69,7 @@ def conv_program(width: int, channels: int, taps: int, **fields: int) -> tuple[A
 
 def test_padding_of_a_depthwise_convolution() -> None:
     program, constants = conv_program(1 << 29, 2, 1, groups=2)
-    with pytest.raises(
-        VpuError, match=r"instruction 0|memory limit of 10737\d+ bytes: .* 1073741824"
-    ):
+    with pytest.raises(VpuError, match=r"memory limit of 10737\d+ bytes: .* 1073741824"):
         load(program, constants)
     program, constants = conv_program(1 << 10, 2, 1, groups=2)
     load(program, constants, memory_limit=1 << 15)
@@ -85,8 +82,8 @@ def test_padding_of_a_strip() -> None:
     program, constants = conv_program(4, 1, 2, dilationW=1 << 24)
     with pytest.raises(VpuError, match="memory limit of 16777216 bytes"):
         load(program, constants, memory_limit=1 << 24)
-    with pytest.raises(VpuError, match="memory limit of 10737"):
-        program.instructions[:1] *= MANY
+    program.instructions[:1] *= MANY
+    with pytest.raises(VpuError, match=r"memory limit of 107\d+ bytes"):
         load(program, constants)
 
 
@@ -133,7 +130,7 @@ def test_instructions_that_are_one() -> None:
 def test_the_arena() -> None:
     program, constants = lookup_program()
     program.arenaSize = 1 << 31
-    with pytest.raises(VpuError, match="memory limit of 10737.* now 2147483648 more"):
+    with pytest.raises(VpuError, match=r"memory limit of 10737.* now 2147483648 more"):
         load(program, constants)
     load(program, constants, memory_limit=1 << 32)
 
