@@ -19,6 +19,7 @@ import executorch_vpu.runtime  # noqa: F401
 
 from .blobs import HAND_MADE_SHAPE, blob, hand_made, hand_made_program, lookup_reference, with_blob
 from .conftest import MakePte, Model
+from .test_concurrency import together
 
 
 class Loaded:
@@ -192,3 +193,21 @@ def test_importing_needs_no_torch_for_the_interpreter() -> None:
         "import executorch_vpu.backend.interpreter, sys; assert 'torch' not in sys.modules"
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_methods_in_two_threads(make_pte: MakePte) -> None:
+    """Each its own; what is one and the same in both are the packed constants and the pool."""
+    pte = make_pte(hand_made(), Model(), image(), ["first", "second"])
+    program = Runtime.get().load_program(pte)
+    methods = [program.load_method(name) for name in ("first", "second")]
+
+    def execute(seed: int) -> None:
+        method = methods[seed]
+        assert method is not None
+        expected = lookup_reference(image(seed).numpy())
+        for _ in range(200):
+            y, codes = method.execute([image(seed)])
+            np.testing.assert_array_equal(y.numpy(), expected[0])
+            np.testing.assert_array_equal(codes.numpy(), expected[1])
+
+    together(lambda: execute(0), lambda: execute(1))
