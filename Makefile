@@ -41,8 +41,9 @@ RUNNING := tests/kernels/test_instructions.py tests/kernels/test_threads.py
 .PHONY: sanitize
 sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer, UBSan and ThreadSanitizer.
 	@echo "==> Running the tests that run programs, with sanitizers"
-	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py
-	$(SANITIZE) thread $(RUNNING)
+	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py \
+	  tests/runtime/test_limits.py
+	$(SANITIZE) thread $(RUNNING) tests/runtime/test_concurrency.py
 
 .PHONY: lint
 lint: build/typing  ## Check style and types.
