@@ -1,8 +1,8 @@
 """The `vpu::` operator namespace: planned nodes keep their ATen form on the way to the edge graph.
 
 `to_edge_transform_and_lower` decomposes ATen ops. A node the plan gave to the VPU is renamed to
-the operator of the same schema under `vpu::`, which nothing decomposes, so the partitioner and
-preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
+the operator of the same schema under `vpu::`, which nothing decomposes and no other partitioner
+takes, so the partitioner and preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
 view-returning ATen form returns a fresh tensor here, stored as ATen's own functional forms store
 theirs: `permute_copy` and its kind contiguous, whatever the view's strides were.
 """
@@ -28,35 +28,46 @@ def mirror_of(node: Node) -> OpOverload:
     """The operator under `vpu::` that a node's call is renamed to."""
     target = aten_target(node)
     assert target is not None, f"{node.format_node()} calls no operator"
-    # ATen takes a number where add.Tensor and its kind declare a tensor; a mirror must declare it.
+    # ATen takes a number where add.Tensor and its kind declare a tensor, and the plan puts a shape
+    # for a tensor of which only that is read; a mirror must declare them.
     given = zip(target._schema.arguments, node.args, strict=False)
-    numbers = [a.name for a, value in given if _is_tensor(a) and isinstance(value, (int, float))]
-    return _mirror(target, tuple(numbers))
+    others = [(a.name, _type_of(value)) for a, value in given if _is_tensor(a)]
+    return _mirror(target, tuple((name, type_) for name, type_ in others if type_ is not None))
 
 
 def _is_tensor(argument: torch.Argument) -> bool:
     return isinstance(argument.type, torch.TensorType)
 
 
+def _type_of(value: object) -> str | None:
+    """How a schema calls what stands for a tensor; None for a tensor."""
+    if isinstance(value, (int, float)):
+        return "Scalar"
+    return "int[]" if isinstance(value, (list, tuple)) else None
+
+
 @functools.cache
-def _mirror(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
+def _mirror(op: OpOverload, others: tuple[tuple[str, str], ...]) -> OpOverload:
     namespace, name = op._schema.name.split("::")
     name = name if namespace == "aten" else f"{namespace}_{name}"  # others may use the same name
-    overload = "_".join((op._overloadname, *numbers))
-    qualified = name if overload == "default" else f"{name}.{overload}"
+    # Other partitioners match by the name without its namespace; none knows these overloads.
+    overload = "_".join(("planned", op._overloadname.replace("default", "")))
+    overload = "_".join((overload.rstrip("_"), *(argument for argument, _ in others)))
+    qualified = f"{name}.{overload}"
     # "(a!)", "(a)" and "(a -> *)" mark aliasing: a mirror has none.
     signature = re.sub(r"\([a-z]!?(?: -> [^)]*)?\)", "", str(op._schema))
-    for number in numbers:
-        signature = re.sub(rf"Tensor {number}\b", f"Scalar {number}", signature)
+    for argument, type_ in others:
+        signature = re.sub(rf"Tensor {argument}\b", f"{type_} {argument}", signature)
     _LIBRARY.define(qualified + signature[signature.index("(") :])
-    _LIBRARY.impl(qualified, _functional(op), "CompositeExplicitAutograd")
+    _LIBRARY.impl(qualified, _functional(op, dict(others)), "CompositeExplicitAutograd")
     mirror: OpOverload = getattr(getattr(torch.ops.vpu, name), overload)
     _ATEN_OF[mirror] = op
     return mirror
 
 
-def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
+def _functional(op: OpOverload, others: dict[str, str]) -> Callable[..., torch.Tensor]:
     declared = op._schema.arguments
+    shapes = [others.get(a.name) == "int[]" for a in declared]
     written = [a.alias_info is not None and a.alias_info.is_write for a in declared]
     aliases = any(a.alias_info is not None for a in declared)
     # `contiguous`, `to` and their kind return what they were given, or the order they were asked
@@ -65,6 +76,7 @@ def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
 
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
         args = tuple(a.clone() if w else a for a, w in zip(args, written, strict=False))
+        args = tuple(torch.empty(a) if s else a for a, s in zip(args, shapes, strict=False))
         result: torch.Tensor = op(*args, **kwargs)
         if is_view:
             return result.clone(memory_format=torch.contiguous_format)
