@@ -2,9 +2,11 @@
 
 `to_edge_transform_and_lower` decomposes ATen ops. A node the plan gave to the VPU is renamed to
 the operator of the same schema under `vpu::`, which nothing decomposes and no other partitioner
-takes, so the partitioner and preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
-view-returning ATen form returns a fresh tensor here, stored as ATen's own functional forms store
-theirs: `permute_copy` and its kind contiguous, whatever the view's strides were.
+takes, so the partitioner and preprocess see the very overloads the plan was made of.
+
+A mirror is functional: an in-place or a view-returning ATen form returns a fresh tensor here,
+stored as ATen's own functional forms store theirs: `permute_copy` and its kind contiguous, whatever
+the view's strides were.
 """
 
 from __future__ import annotations
@@ -67,16 +69,25 @@ def _mirror(op: OpOverload, others: tuple[tuple[str, str], ...]) -> OpOverload:
 
 def _functional(op: OpOverload, others: dict[str, str]) -> Callable[..., torch.Tensor]:
     declared = op._schema.arguments
-    shapes = [others.get(a.name) == "int[]" for a in declared]
     written = [a.alias_info is not None and a.alias_info.is_write for a in declared]
     aliases = any(a.alias_info is not None for a in declared)
     # `contiguous`, `to` and their kind return what they were given, or the order they were asked
     # for. All other aliasing forms are views: their strides say nothing of the result's order.
     is_view = aliases and not any(written) and all(a.name != "memory_format" for a in declared)
 
+    def placed(argument: torch.Argument, value: Any, on: torch.device) -> Any:
+        """A value as the op takes it where the operands are: when shapes are inferred that is not
+        the device that `to` and its kind name."""
+        if others.get(argument.name) == "int[]":
+            return torch.empty(value, device=on)
+        return on if argument.name == "device" and value is not None else value
+
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if isinstance(args[0], torch.Tensor):
+            on = args[0].device
+            args = tuple(placed(a, value, on) for a, value in zip(declared, args, strict=False))
+            kwargs = {a.name: placed(a, kwargs[a.name], on) for a in declared if a.name in kwargs}
         args = tuple(a.clone() if w else a for a, w in zip(args, written, strict=False))
-        args = tuple(torch.empty(a) if s else a for a, s in zip(args, shapes, strict=False))
         result: torch.Tensor = op(*args, **kwargs)
         if is_view:
             return result.clone(memory_format=torch.contiguous_format)

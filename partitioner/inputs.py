@@ -74,7 +74,7 @@ class _Tracer(Interpreter):
     def run_node(self, n: Node) -> Any:
         try:
             return super().run_node(n)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise ValueError(
                 f"{n.name} ({n.target}) does not work on contiguous inputs, and the runtime gives "
                 f"no others; the examples for {self._names} had other strides. Export with "

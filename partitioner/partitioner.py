@@ -16,8 +16,8 @@ from torch.fx import GraphModule, Node
 
 from ..backend.namespace import is_mirror
 from ..backend.ops import VPU_OPS
-from ..backend.vpu_backend import VpuBackend
 from ..backend.units import is_op
+from ..backend.vpu_backend import VpuBackend
 from .inputs import order_warnings, strided_inputs, take_contiguous
 from .plan import check_min_ops, make_plan
 from .rewrite import Boundary, check_boundary, tag_of, write_plan

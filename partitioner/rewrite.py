@@ -1,8 +1,9 @@
 """Writing a plan into its graph, so that it survives the way to the edge dialect.
 
 Every node of a subgraph is marked in `meta["custom"]`, the one key that edge conversion keeps, and
-moves to the `vpu::` namespace, where nothing decomposes it and no other partitioner takes it. Where a value is shared
-with the outside, the quantize or dequantize at the boundary is doubled: each subgraph owns its own.
+moves to the `vpu::` namespace, where nothing decomposes it and no other partitioner takes it. Where
+a value is shared with the outside, the quantize or dequantize at the boundary is doubled: each
+subgraph owns its own.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ class MoveThenCpu(nn.Module):
         for call, count in zip(self.calls, self.takes, strict=True):
             (x, *others), xs = xs[:count], xs[count:]
             moved = call.op(torch.relu(x), *others, *call.args, **call.keywords)
+            moved = moved if moved.ndim else moved[None]
             results += [moved.cumsum(-1), F.layer_norm(moved, moved.shape[-1:])]
         return results
 
@@ -63,6 +64,7 @@ def test_what_only_moves_data_hands_over_contiguous_memory(
         pytest.skip("keeps channels_last, which ExecuTorch's kernels do not take there")
     samples = [s for s in SAMPLES if VPU_OPS[s.target] is MOVERS[family]]
     assert {s.target for s in samples} == set(MOVERS[family].targets)
+    samples = [s for s in samples if "channels_last" not in s.name]  # asked for: kept
     inputs = tuple(x for s in samples for x in s.inputs(channels_last))
     expected, actual, count = run(MoveThenCpu(samples), inputs)
     assert count >= 1
@@ -99,8 +101,8 @@ BETWEEN: dict[str, Callable[[Around, Tensor], Tensor]] = {
     "attention": lambda net, x: net.linear(_attention(x)),
     "gru": lambda net, x: net.linear(net.gru(_tokens(x))[0]),
     "lstm": lambda net, x: net.linear(net.lstm(_tokens(x))[0]),
-    "permuted on the CPU": lambda net, x: net.behind(x.permute(0, 3, 2, 1).sin().permute(0, 3, 1, 2)),
-    "gathered": lambda net, x: net.behind(x[:, torch.tensor([1, 0, 2, 3, 4, 7, 6, 5])].roll(1, 2)),
+    "permuted": lambda net, x: net.behind(x.permute(0, 3, 2, 1).sin().permute(0, 3, 1, 2)),
+    "gathered": lambda net, x: net.behind(x[:, torch.tensor([1, 0, 2, 3, 4, 7, 6, 5])].sin()),
     "as int8 and as float": lambda net, x: net.linear(
         (y := x.permute(0, 2, 3, 1)) + torch.sin(y)
     ) + y.cumsum(1)[..., :5],
