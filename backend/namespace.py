@@ -23,6 +23,8 @@ from torch.fx import Node
 from .memory_order import in_plain_order
 
 _LIBRARY = torch.library.Library("vpu", "DEF")
+# Of quantize and dequantize: apart, so that "vpu." in a profile means an op of the model.
+_QUANTIZED_LIBRARY = torch.library.Library("vpu_quantized", "DEF")
 _ATEN_OF: dict[OpOverload, OpOverload] = {}
 
 
@@ -51,7 +53,9 @@ def _type_of(value: object) -> str | None:
 @functools.cache
 def _mirror(op: OpOverload, others: tuple[tuple[str, str], ...]) -> OpOverload:
     namespace, name = op._schema.name.split("::")
-    name = name if namespace == "aten" else f"{namespace}_{name}"  # others may use the same name
+    library = _QUANTIZED_LIBRARY if namespace == "quantized_decomposed" else _LIBRARY
+    if namespace != "aten" and library is _LIBRARY:
+        name = f"{namespace}_{name}"  # others may use the same name
     # Other partitioners match by the name without its namespace; none knows these overloads.
     overload = "_".join(("planned", op._overloadname.replace("default", "")))
     overload = "_".join((overload.rstrip("_"), *(argument for argument, _ in others)))
@@ -60,9 +64,9 @@ def _mirror(op: OpOverload, others: tuple[tuple[str, str], ...]) -> OpOverload:
     signature = re.sub(r"\([a-z]!?(?: -> [^)]*)?\)", "", str(op._schema))
     for argument, type_ in others:
         signature = re.sub(rf"Tensor {argument}\b", f"{type_} {argument}", signature)
-    _LIBRARY.define(qualified + signature[signature.index("(") :])
-    _LIBRARY.impl(qualified, _functional(op, dict(others)), "CompositeExplicitAutograd")
-    mirror: OpOverload = getattr(getattr(torch.ops.vpu, name), overload)
+    library.define(qualified + signature[signature.index("(") :])
+    library.impl(qualified, _functional(op, dict(others)), "CompositeExplicitAutograd")
+    mirror: OpOverload = getattr(getattr(getattr(torch.ops, library.ns), name), overload)
     _ATEN_OF[mirror] = op
     return mirror
 
@@ -116,5 +120,5 @@ def aten_target(node: Node) -> OpOverload | None:
 
 
 def is_mirror(node: Node) -> bool:
-    """Whether a node calls an operator of the `vpu::` namespace."""
+    """Whether a node calls an operator that a plan renamed."""
     return overload_of(node) in _ATEN_OF

@@ -7,6 +7,7 @@ region is dissolved into the graph around it; what the others are, `why_region` 
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 from torch._higher_order_ops.wrap import wrap_with_autocast, wrap_with_set_grad_enabled
 from torch._ops import HigherOrderOperator
@@ -68,10 +69,11 @@ def _dissolve(module: GraphModule, call: Node) -> list[Node]:
                 copies[node] = module.graph.node_copy(node, copies.__getitem__)
                 if node.op == "get_attr":  # a region inside the region, or a constant
                     _adopt(module, inner, copies[node])
-    results = inner.graph.output_node().args[0]
+    results: Any = inner.graph.output_node().args[0]
     for user in list(call.users):
-        assert user.target is operator.getitem and isinstance(results, (list, tuple))
-        user.replace_all_uses_with(copies[results[user.args[1]]])
+        assert user.target is operator.getitem
+        position: Any = user.args[1]
+        user.replace_all_uses_with(copies[results[position]])
         module.graph.erase_node(user)
     module.graph.erase_node(call)
     if not body.users:
