@@ -51,7 +51,7 @@ lint: build/typing  ## Check style and types.
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --package executorch_vpu
 	$(BIN)/mypy examples benchmarks docs
-	$(BIN)/clang-format --dry-run -Werror $(shell find kernels tests -name '*.h' -o -name '*.cpp')
+	$(BIN)/clang-format --dry-run -Werror $(shell find examples kernels tests -name '*.h' -o -name '*.cpp')
 
 .PHONY: docs
 docs: $(VENV)/installed-test  ## Write the generated parts of docs/ again.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from .namespace import aten_target
@@ -20,16 +22,22 @@ def arguments(node: Node) -> SimpleNamespace:
     trailing defaults). `self` is named `input`."""
     target = aten_target(node)
     assert target is not None, f"{node.format_node()} does not call an operator"
-    values: dict[str, Any] = {}
-    for i, argument in enumerate(target._schema.arguments):
-        if i < len(node.args):
-            value = node.args[i]
-        elif argument.name in node.kwargs:
-            value = node.kwargs[argument.name]
-        else:
-            value = argument.default_value
-        values["input" if argument.name == "self" else argument.name] = value
-    return SimpleNamespace(**values)
+    given, named = node.args, node.kwargs
+    return SimpleNamespace(
+        **{
+            attribute: given[i] if i < len(given) else named.get(name, default)
+            for i, (attribute, name, default) in enumerate(_parameters(target))
+        }
+    )
+
+
+@functools.cache
+def _parameters(target: OpOverload) -> tuple[tuple[str, str, Any], ...]:
+    """(attribute, name, default) of every argument: reading a schema is what costs in a call."""
+    return tuple(
+        ("input" if a.name == "self" else a.name, a.name, a.default_value)
+        for a in target._schema.arguments
+    )
 
 
 def spread(value: int | Sequence[int], rank: int) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ class ProgramBuilder:
         self.program = VpuProgram()
         self._debug_id = debug_id
         self._values: dict[Node, _Value] = {}
-        self._float_inputs: dict[Node, int] = {}
+        self._float_inputs: dict[Node, Argument] = {}
         self._sources: tuple[Node, ...] = ()
         self._name = ""
 
@@ -182,7 +182,7 @@ class ProgramBuilder:
             self._values[node] = _Value(shape, q, {order: tensor})
             self.program.values[node.name] = (tensor, order)
         else:
-            self._float_inputs[node] = tensor
+            self._float_inputs[node] = self.program.inputs[-1]
 
     def _add_output(self, position: int, node: Node) -> None:
         shape, order = shape_of(node), tuple(node.meta["val"].dim_order())
@@ -241,12 +241,11 @@ class ProgramBuilder:
 
     def _quantized_input(self, node: Node, value: _Value, layout: Layout) -> int:
         source = self._float_inputs[node.all_input_nodes[0]]
-        order = next(a.dim_order for a in self.program.inputs if a.tensor == source)
         quantize = Quantize(
-            transposition(order, layout), float(multiplier(1.0, value.qparams.scale))
+            transposition(source.dim_order, layout), float(multiplier(1.0, value.qparams.scale))
         )
         saved, self._name, self._sources = (self._name, self._sources), "quantize", (node,)
-        tensor = self.emit(quantize, [source], physical(value.shape, layout), value.qparams)
+        tensor = self.emit(quantize, [source.tensor], physical(value.shape, layout), value.qparams)
         self._name, self._sources = saved
         self.tensor(tensor).name = node.name
         self.program.values[node.name] = (tensor, layout)

@@ -41,6 +41,11 @@ class Chain:
         return self.nodes[-1]
 
     @property
+    def moves_data(self) -> bool:
+        """Whether it computes nothing."""
+        return self.op.moves_data(self.root)
+
+    @property
     def residual(self) -> Node | None:
         """The other operand of a fused add."""
         add = self.links.get(Link.ADD)

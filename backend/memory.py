@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .free_space import FreeSpace
 from .program import Buffer, Step, Storage, VpuProgram
 
 ALIGNMENT = 64  # bytes: a cache line, and a zmm register
@@ -22,13 +23,6 @@ class _Interval:
     def nbytes(self) -> int:
         return self.buffers[0].nbytes
 
-    @property
-    def offset(self) -> int:
-        return self.buffers[0].offset
-
-    def overlaps(self, other: _Interval) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
 
 def plan_arena(program: VpuProgram) -> None:
     """Gives every arena buffer an offset and sets program.arena_size.
@@ -36,18 +30,14 @@ def plan_arena(program: VpuProgram) -> None:
     Greedy by size: the largest buffer first, each at the lowest offset that is free while it lives.
     An output takes over the memory of an operand that its instruction may overwrite.
     """
-    placed: list[_Interval] = []
-    for interval in sorted(_lifetimes(program), key=lambda i: (-i.nbytes, i.first)):
-        neighbours = sorted((p for p in placed if p.overlaps(interval)), key=lambda p: p.offset)
-        offset = 0
-        for neighbour in neighbours:
-            if offset + interval.nbytes <= neighbour.offset:
-                break
-            offset = max(offset, _aligned(neighbour.offset + neighbour.nbytes))
+    intervals = _lifetimes(program)
+    free = FreeSpace(len(intervals))
+    program.arena_size = 0
+    for interval in sorted(intervals, key=lambda i: (-i.nbytes, i.first)):
+        offset = free.take(interval.first, interval.last, interval.nbytes, ALIGNMENT)
+        program.arena_size = max(program.arena_size, _aligned(offset + interval.nbytes))
         for buffer in interval.buffers:
             buffer.offset = offset
-        placed.append(interval)
-    program.arena_size = max((_aligned(p.offset + p.nbytes) for p in placed), default=0)
 
 
 def _lifetimes(program: VpuProgram) -> list[_Interval]:

@@ -7,8 +7,10 @@ outside the package calls `register`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,6 +42,25 @@ class Link(Enum):
     ACTIVATION = "activation"
 
 
+@dataclass(frozen=True)
+class Reads:
+    """Which values of an operand an op's int8 output tells apart: what lies beyond them gives the
+    same as the bound, so that a range need not hold it. Real values.
+
+    Attributes:
+        low, high: the bounds.
+        dim, depth: if given, a value matters only down to `depth` below the largest along `dim`.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    dim: int | None = None
+    depth: float = math.inf
+
+
+EVERYTHING = Reads()
+
+
 class VpuOp(ABC):
     """One op family. Subclasses are written in `backend/ops/`, registered with `@register`.
 
@@ -51,6 +72,8 @@ class VpuOp(ABC):
         links: what may be fused after this op when it is a unit's root.
         link: what this op is when it is fused itself; None if it is always a root.
         data_movement: True if it computes nothing: never worth a subgraph of its own.
+        joins: True if its result is its operands side by side, brought to one scale.
+        takes_largest: True if of a group of its operand's values only the largest matters.
         transparent: True if its result is its input: a unit's ops may have it between them.
     """
 
@@ -61,6 +84,8 @@ class VpuOp(ABC):
     links: ClassVar[tuple[Link, ...]] = ()
     link: ClassVar[Link | None] = None
     data_movement: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    takes_largest: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
 
     def activations(self, node: Node) -> list[Node]:
@@ -85,6 +110,22 @@ class VpuOp(ABC):
     def check_unit(self, unit: Unit) -> str | None:
         """Like `check`, for what only the quantized graph tells (parameters, constants)."""
         return None
+
+    def moves_data(self, node: Node) -> bool:
+        """Whether this call computes nothing."""
+        return self.data_movement
+
+    def reads(self, node: Node) -> Reads:
+        """Which of its operand's values a call with one activation operand tells apart."""
+        return EVERYTHING
+
+    def signs(self, node: Node) -> tuple[int, int] | None:
+        """(1, 1) if the call adds its two activation operands, (1, -1) if it subtracts them."""
+        return None
+
+    def brings_in(self, node: Node) -> float:
+        """A number of its own that a call puts among its operand's values: padding."""
+        return 0.0
 
     def can_follow(self, node: Node, producer: Node) -> bool:
         """Whether `node`, of a family with a `link`, can be fused behind `producer`."""

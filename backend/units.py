@@ -5,11 +5,13 @@ A unit is the smallest thing the VPU executes: int8 in, int8 out, all between in
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass
 
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
+from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from .arguments import arguments, dtype_of, shape_of
@@ -25,10 +27,11 @@ from .table import VPU_OPS, OpTable
 _QD = torch.ops.quantized_decomposed
 QUANTIZE = _QD.quantize_per_tensor.default
 DEQUANTIZE = _QD.dequantize_per_tensor.default
+QUANTIZE_PER_CHANNEL = _QD.quantize_per_channel.default
 DEQUANTIZE_PER_CHANNEL = _QD.dequantize_per_channel.default
 # Between these every ratio of two scales, times an int32, is a finite float32.
 MIN_SCALE, MAX_SCALE = 1e-9, 1e9
-_QUANTIZATION = {QUANTIZE, DEQUANTIZE, DEQUANTIZE_PER_CHANNEL, _QD.quantize_per_channel.default}
+_QUANTIZATION = {QUANTIZE, DEQUANTIZE, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
 
 
 def is_quantize(node: Node) -> bool:
@@ -46,9 +49,15 @@ def is_quantization(node: Node) -> bool:
 
 def is_op(node: Node) -> bool:
     """Whether a node computes something: a call with a result, no quantize or dequantize."""
+    if node.op != "call_function":
+        return False
     target = aten_target(node)
-    computes = target is None or len(target._schema.returns) > 0  # assertions do not
-    return node.op == "call_function" and computes and target not in _QUANTIZATION
+    return target is None or (target not in _QUANTIZATION and _has_result(target))
+
+
+@functools.cache
+def _has_result(target: OpOverload) -> bool:
+    return len(target._schema.returns) > 0  # assertions have none
 
 
 def source_of(node: Node) -> Node:
@@ -102,7 +111,7 @@ class Unit:
 
     @property
     def data_movement(self) -> bool:
-        return self.chain is None or self.chain.op.data_movement
+        return self.chain is None or self.chain.moves_data
 
     def input_qparams(self, i: int) -> QParams:
         return qparams(self.dequantizes[i])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +20,9 @@ from .models import MODELS
 INSTALL = "pip install -e '.[bench]'"
 USUAL_MODELS = ("resnet18", "resnet50", "mobilenet_v2")
 
-out = Console()
+_PIPED = 200  # columns, where no terminal says how many it has
+
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED)
 err = Console(stderr=True)
 
 

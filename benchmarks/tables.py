@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich import box
-from rich.table import Table
+from executorch_vpu.partitioner.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -19,13 +18,10 @@ class Grid:
     left: int
     rows: list[Sequence[str]] = field(default_factory=list)
 
-    def rich(self) -> Table:
-        table = Table(title=self.title, box=box.SIMPLE_HEAD, title_justify="left")
-        for index, column in enumerate(self.columns):
-            is_name = index < self.left
-            table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
+    def rich(self) -> Columns:
+        table = Columns(self.title, self.columns, right=self.columns[self.left :])
         for row in self.rows:
-            table.add_row(*row)
+            table.add(*row)
         return table
 
     def markdown(self) -> str:

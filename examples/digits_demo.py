@@ -33,7 +33,6 @@ from executorch.exir.backend.partitioner import Partitioner
 from executorch.runtime import Runtime
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from torch import Tensor, nn
 from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -41,6 +40,7 @@ from torchao.quantization.pt2e.quantizer import Quantizer
 
 import executorch_vpu.runtime  # registers VpuBackend with ExecuTorch's runtime
 from executorch_vpu import VpuPartitioner, VpuQuantizer, partition_report
+from executorch_vpu.partitioner.columns import Columns
 
 MAX_LOSS = 0.5  # points of accuracy, against the float model
 MIN_AGREEMENT = 99.5  # % of images, with the quantized graph
@@ -200,10 +200,9 @@ def _share(flags: Tensor) -> float:
 def _print_results(
     contenders: Sequence[Contender], graph: Contender, vpu: Contender, labels: Tensor
 ) -> None:
-    table = Table(title=f"{len(labels)} held-out images, one at a time")
-    table.add_column("runs on", no_wrap=True)
-    for column in ("accuracy", "as Q/DQ", ".pte", "latency", "VPU: faster"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ("accuracy", "as Q/DQ", ".pte", "latency", "VPU: faster")
+    title = f"{len(labels)} held-out images, one at a time"
+    table = Columns(title, ("runs on", *numbers), right=numbers)
     for c in contenders:
         assert c.predictions is not None and graph.predictions is not None
         row = [
@@ -215,7 +214,7 @@ def _print_results(
         if c.latency is not None and vpu.latency is not None:
             row += [f"{c.latency * 1e6:.0f} us"]
             row += [""] if c is vpu else [f"{c.latency / vpu.latency:.2f}x"]
-        table.add_row(*row)
+        table.add(*row)
     console.print(table)
 
 

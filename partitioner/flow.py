@@ -101,22 +101,22 @@ def find_edges(plan: Plan) -> Iterator[Edge]:
 def find_transfers(plan: Plan, boundary: Boundary) -> Iterator[Transfer]:
     """What the delegates take and give. Writes the plan into its graph, as the partitioner does,
     and reads the marks: the plan is used up."""
-    tags = list(write_plan(plan, "vpu", boundary))
-    taken: list[dict[Node, None]] = [{} for _ in tags]
-    given: list[dict[Node, None]] = [{} for _ in tags]
+    tags = write_plan(plan, "vpu", boundary)
+    taken: dict[str, dict[Node, None]] = {tag: {} for tag in tags}
+    given: dict[str, dict[Node, None]] = {tag: {} for tag in tags}
     for node in plan.graph.nodes:
         tag = tag_of(node)
         for read in node.all_input_nodes:
             if tag_of(read) == tag or read.op == "get_attr" or is_constant(read):
                 continue
             if tag is not None:
-                taken[tags.index(tag)][read] = None
+                taken[tag][read] = None
             if (giver := tag_of(read)) is not None:
-                given[tags.index(giver)][read] = None
-    for subgraph in range(len(tags)):
-        for node in taken[subgraph]:
+                given[giver][read] = None
+    for subgraph, tag in enumerate(tags):
+        for node in taken[tag]:
             yield _transfer("CPU→VPU", subgraph, node)
-        for node in given[subgraph]:
+        for node in given[tag]:
             yield _transfer("VPU→CPU", subgraph, node)
 
 

@@ -14,15 +14,29 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from ..backend.namespace import is_mirror
+from ..backend.namespace import is_mirror, overload_of
+from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
-from ..backend.units import is_op
+from ..backend.units import QUANTIZE_PER_CHANNEL, is_op
 from ..backend.vpu_backend import VpuBackend
 from .inputs import order_warnings, strided_inputs, take_contiguous
 from .plan import check_min_ops, make_plan
 from .rewrite import Boundary, check_boundary, tag_of, write_plan
 
 logger = logging.getLogger(__name__)
+
+
+def _refuse_unfolded_weights(program: ExportedProgram) -> None:
+    """ExecuTorch's quantize_per_channel ends the process when it runs."""
+    for node in program.graph.nodes:
+        if overload_of(node) is QUANTIZE_PER_CHANNEL:
+            raise ValueError(
+                f"{node.name} quantizes {name_of(node.all_input_nodes[0])} per channel when the "
+                "program runs, which ExecuTorch cannot. A weight that is computed from the "
+                "model's inputs must stay in float: VpuQuantizer leaves it so. One that is "
+                "computed from constants is folded by convert_pt2e(..., fold_quantize=True), "
+                "its default."
+            )
 
 
 class VpuPartitioner(Partitioner):
@@ -60,10 +74,12 @@ class VpuPartitioner(Partitioner):
         """Makes the plan and writes it into a copy of the graph; the caller's program is kept.
 
         Raises:
-            ValueError: another VpuPartitioner has planned the program, or it works for no inputs
-                but such as lie in memory like the examples, which the runtime does not give.
+            ValueError: the program quantizes a weight when it runs, which ExecuTorch cannot;
+                another VpuPartitioner has planned it; or it works for no inputs but such as lie
+                in memory like the examples, which the runtime does not give.
         """
         self._hook_ran = True
+        _refuse_unfolded_weights(exported_program)
         if any(is_mirror(node) for node in exported_program.graph.nodes):
             raise ValueError(
                 "Another VpuPartitioner has planned this program already: give one of them all "

@@ -16,11 +16,11 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from ..backend.constants import attach_constants
+from ..backend.grouping import ONLY_MOVES_DATA, Item, convex_groups, only_moves_data
 from ..backend.namespace import aten_target
 from ..backend.ops import VPU_OPS
 from ..backend.table import OpTable
 from ..backend.units import Unit, find_units, is_op
-from .grouping import Grouping
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,14 @@ def plan_graph(graph: Graph, table: OpTable, min_ops: int) -> Plan:
     """Plans a graph whose constants are attached (`attach_constants`)."""
     found = find_units(graph, table)
     reasons = dict(found.reasons)
+    unit_at = {unit.quantize: unit for unit in found.units}
+    items = [
+        Item((*unit.nodes, unit.quantize), unit.sources, unit.data_movement) for unit in found.units
+    ]
     kept: list[tuple[Unit, ...]] = []
-    for units in _group(graph, found.units):
-        reason = _not_worth_it(units, min_ops)
+    for group in convex_groups(graph, items):
+        units = tuple(unit_at[item.output] for item in group)
+        reason = _not_worth_it(units, group, min_ops)
         if reason is None:
             kept.append(units)
         else:
@@ -111,47 +116,10 @@ def plan_graph(graph: Graph, table: OpTable, min_ops: int) -> Plan:
     return Plan(graph, subgraphs, reasons)
 
 
-def _not_worth_it(units: tuple[Unit, ...], min_ops: int) -> str | None:
+def _not_worth_it(units: tuple[Unit, ...], group: list[Item], min_ops: int) -> str | None:
     count = sum(len(unit.nodes) for unit in units)
     if count < min_ops:
         return f"its subgraph would have {count} op{'s' * (count != 1)}; min_ops is {min_ops}"
-    if all(unit.data_movement for unit in units):
-        return "its subgraph would only move data: not worth the boundary"
+    if only_moves_data(group):
+        return ONLY_MOVES_DATA
     return None
-
-
-def _group(graph: Graph, units: list[Unit]) -> list[tuple[Unit, ...]]:
-    """Convex groups of units, each in topological order."""
-    # The contracted graph's items, each standing at its last node: a unit at its quantize, another
-    # op at itself. Everything else (dequantizes, boundary quantizes, inputs) passes through.
-    unit_at = {unit.quantize: unit for unit in units}
-    inner = {node for unit in units for node in unit.nodes}
-    produced_by: dict[Node, tuple[Node, ...]] = {}
-    grouping: Grouping[Node] = Grouping()
-    for node in graph.nodes:
-        unit = unit_at.get(node)
-        if unit is not None:
-            reads = (*unit.nodes, unit.quantize)
-            producers = _producers(reads, produced_by, {*unit.nodes, unit.quantize})
-            joins = [source for source in unit.sources if source in unit_at]
-            grouping.add(node, producers, joins)
-            produced_by[node] = (node,)
-        elif is_op(node) and node not in inner:
-            grouping.add(node, _producers((node,), produced_by, set()), [])
-            produced_by[node] = (node,)
-        elif node not in inner:
-            produced_by[node] = _producers((node,), produced_by, set())
-    groups = [[unit_at[node] for node in g if node in unit_at] for g in grouping.groups()]
-    order = {unit.quantize: i for i, unit in enumerate(units)}
-    return [tuple(sorted(g, key=lambda unit: order[unit.quantize])) for g in groups if g]
-
-
-def _producers(
-    nodes: Iterable[Node], produced_by: dict[Node, tuple[Node, ...]], own: set[Node]
-) -> tuple[Node, ...]:
-    found: dict[Node, None] = {}
-    for node in nodes:
-        for read in node.all_input_nodes:
-            if read not in own:
-                found.update(dict.fromkeys(produced_by[read]))
-    return tuple(found)

@@ -130,11 +130,11 @@ class PartitionReport:
     @property
     def reasons(self) -> dict[str, tuple[Op, ...]]:
         """Why ops are on the CPU: reason -> ops."""
-        grouped: dict[str, tuple[Op, ...]] = {}
+        grouped: dict[str, list[Op]] = {}
         for op in self.ops:
             if op.reason is not None:
-                grouped[op.reason] = (*grouped.get(op.reason, ()), op)
-        return grouped
+                grouped.setdefault(op.reason, []).append(op)
+        return {reason: tuple(ops) for reason, ops in grouped.items()}
 
     @property
     def steps(self) -> list[tuple[Op, ...]]:

@@ -8,10 +8,10 @@ subgraph owns its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-from torch.fx import Graph, Node
+from torch.fx import Graph, Node, map_arg
 
 from ..backend.arguments import shape_of
 from ..backend.constants import is_constant
@@ -49,14 +49,14 @@ def write_plan(plan: Plan, prefix: str, boundary: Boundary) -> dict[str, list[st
     tags = {f"{prefix}_{subgraph.index}": subgraph for subgraph in plan.subgraphs}
     _complete_origins(plan.graph)
     for tag, subgraph in tags.items():
-        for unit in subgraph.units:
-            _mark_unit(unit, tag, plan.graph)
+        dequantizes = [node for unit in subgraph.units for node in _mark_unit(unit, tag)]
         if boundary == "float":
-            _take_input_quantizes(computed, tag, plan.graph)
+            _take_input_quantizes(sorted(dequantizes), computed, tag)
     if boundary == "float":
-        for tag, subgraph in tags.items():
-            for unit in subgraph.units:
-                _take_output_dequantize(unit.quantize, tag, plan.graph)
+        quantizes = {
+            unit.quantize: tag for tag, subgraph in tags.items() for unit in subgraph.units
+        }
+        _take_output_dequantizes(quantizes, plan.graph)
     return {tag: [node.name for node in subgraph.ops] for tag, subgraph in tags.items()}
 
 
@@ -72,21 +72,26 @@ def _complete_origins(graph: Graph) -> None:
                     node.meta[key] = known
 
 
-def _mark_unit(unit: Unit, tag: str, graph: Graph) -> None:
-    """Marks a unit's nodes, and gives it dequantizes of its own."""
-    members = {*unit.nodes, unit.quantize}
+def _mark_unit(unit: Unit, tag: str) -> list[Node]:
+    """Marks a unit's nodes, and gives it dequantizes of its own, which are returned."""
+    members = (*unit.nodes, unit.quantize)
+    readers: dict[Node, list[Node]] = {}
+    for member in members:
+        for read in member.all_input_nodes:
+            readers.setdefault(read, []).append(member)
     dequantizes = list(unit.dequantizes)
     if unit.chain is not None and (weight := unit.chain.op.weight(unit.root)) is not None:
         dequantizes.append(weight)
-    for dequantize in dict.fromkeys(dequantizes):
-        _mark(_owned(dequantize, members.__contains__, graph), tag)
+    owned = {node: _owned(node, len(readers[node])) for node in dequantizes}
+    _replace_inputs(members, owned)
     if unit.chain is not None:
         bias = unit.chain.op.bias(unit.root)
-        computed_with = {*members, *dequantizes, *([] if bias is None else [bias])}
+        computed_with = {*members, *owned.values(), *([] if bias is None else [bias])}
         for node in unit.nodes:
             _name_shapes(node, computed_with)
-    for node in members:
+    for node in (*owned.values(), *members):
         _mark(node, tag)
+    return list(owned.values())
 
 
 def _name_shapes(node: Node, computed_with: set[Node]) -> None:
@@ -100,42 +105,50 @@ def _name_shapes(node: Node, computed_with: set[Node]) -> None:
     )
 
 
-def _take_input_quantizes(computed: set[Node], tag: str, graph: Graph) -> None:
+def _take_input_quantizes(dequantizes: list[Node], computed: set[Node], tag: str) -> None:
     """Marks the quantizes of float values from outside: one for all readers in the subgraph."""
-    reads = {
-        node.all_input_nodes[0]: None
-        for node in graph.nodes
-        if is_dequantize(node) and tag_of(node) == tag
-    }
-    for source in reads:
+    readers: dict[Node, list[Node]] = {}
+    for dequantize in dequantizes:
+        source = dequantize.all_input_nodes[0]
         if is_quantize(source) and source not in computed:
-            _mark(_owned(source, lambda user: tag_of(user) == tag, graph), tag)
+            readers.setdefault(source, []).append(dequantize)
+    for source, inside in readers.items():
+        owned = _owned(source, len(inside))
+        _replace_inputs(inside, {source: owned})
+        _mark(owned, tag)
 
 
-def _take_output_dequantize(quantize: Node, tag: str, graph: Graph) -> None:
-    """Marks one dequantize for all float readers outside, if there are any."""
-    outside = [user for user in quantize.users if is_dequantize(user) and tag_of(user) is None]
-    if not outside:
-        return
-    first, *others = outside
-    quantize.append(first)
-    for other in others:
-        other.replace_all_uses_with(first)
-        graph.erase_node(other)
-    _mark(first, tag)
+def _take_output_dequantizes(quantizes: dict[Node, str], graph: Graph) -> None:
+    """Marks one dequantize of each value for all its float readers outside, if there are any."""
+    taken: dict[Node, Node] = {}
+    for quantize, tag in quantizes.items():
+        outside = [user for user in quantize.users if is_dequantize(user) and tag_of(user) is None]
+        if outside:
+            quantize.append(outside[0])
+            _mark(outside[0], tag)
+            taken.update(dict.fromkeys(outside[1:], outside[0]))
+    _replace_inputs(dict.fromkeys(user for node in taken for user in node.users), taken)
+    for node in taken:
+        graph.erase_node(node)
 
 
-def _owned(node: Node, inside: Callable[[Node], bool], graph: Graph) -> Node:
-    """`node`, or a copy of it for the readers inside if it has others."""
-    readers = [user for user in node.users if inside(user)]
-    if len(readers) == len(node.users):
+def _owned(node: Node, readers: int) -> Node:
+    """`node`, or a copy of it for as many readers if it has others too."""
+    if readers == len(node.users):
         return node
-    with graph.inserting_after(node):
-        copy = graph.node_copy(node)
+    with node.graph.inserting_after(node):
+        copy = node.graph.node_copy(node)
     copy.meta = {**node.meta, "custom": dict(node.meta.get("custom", {}))}
-    for reader in readers:
-        reader.replace_input_with(node, copy)
     return copy
+
+
+def _replace_inputs(readers: Iterable[Node], replacement: Mapping[Node, Node]) -> None:
+    """Each reader at once: one that reads thousands is not rebuilt for every one of them."""
+    for reader in readers:
+        if any(replacement.get(read, read) is not read for read in reader.all_input_nodes):
+            reader.args, reader.kwargs = map_arg(
+                (reader.args, reader.kwargs), lambda read: replacement.get(read, read)
+            )
 
 
 def _mark(node: Node, tag: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from .columns import Columns
 from .flow import Shape
 
 if TYPE_CHECKING:
@@ -68,18 +67,8 @@ def dimensions(shape: Shape) -> str:
     return "x".join(map(str, shape))
 
 
-def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    table = Table(
-        title=f"\n{title}",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table
+def _table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Columns:
+    return Columns(f"\n{title}", columns, right, edge=False, style="bold")
 
 
 def _device(subgraph: int | None) -> Text:
@@ -88,10 +77,10 @@ def _device(subgraph: int | None) -> Text:
     return Text(f"VPU #{subgraph}", _COLOURS["VPU"])
 
 
-def _ops(report: PartitionReport) -> Table:
+def _ops(report: PartitionReport) -> Columns:
     table = _table("Ops, in execution order", "device", "op", "node", "output")
     for step in report.steps:
-        table.add_row(
+        table.add(
             _device(step[0].subgraph),
             " + ".join(op.kind for op in step),
             ", ".join(op.name for op in step),
@@ -100,20 +89,20 @@ def _ops(report: PartitionReport) -> Table:
     return table
 
 
-def _reasons(report: PartitionReport) -> Table:
+def _reasons(report: PartitionReport) -> Columns:
     table = _table("On the CPU, and why", "ops", "reason", "which", right=("ops",))
     for reason, ops in sorted(report.reasons.items(), key=lambda entry: -len(entry[1])):
-        table.add_row(str(len(ops)), Text(reason), ", ".join(op.name for op in ops))
+        table.add(str(len(ops)), Text(reason), ", ".join(op.name for op in ops))
     return table
 
 
-def _crossings(report: PartitionReport) -> Table:
+def _crossings(report: PartitionReport) -> Columns:
     table = _table(
         "Crossings", "direction", "tensor", "to", "shape", "int8 bytes", right=("int8 bytes",)
     )
     for edge in report.crossings:
-        table.add_row(
-            edge.direction,
+        table.add(
+            edge.direction or "",
             edge.tensor,
             edge.consumer,
             dimensions(edge.shape),
@@ -122,12 +111,12 @@ def _crossings(report: PartitionReport) -> Table:
     return table
 
 
-def _transfers(report: PartitionReport) -> Table:
+def _transfers(report: PartitionReport) -> Columns:
     table = _table(
         "What the delegates take and give", *_TRANSFER_COLUMNS, right=_TRANSFER_COLUMNS[-1:]
     )
     for t in report.transfers:
-        table.add_row(
+        table.add(
             _device(t.subgraph),
             "takes" if t.direction == "CPU→VPU" else "gives",
             t.tensor,

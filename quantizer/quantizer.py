@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer import (
+    EdgeOrNode,
     FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
     QuantizationSpec,
@@ -21,16 +23,20 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from ..backend.arguments import arguments, tensor_problem
 from ..backend.chains import Chain, find_chains
-from ..backend.constants import is_constant
+from ..backend.constants import constant_of, is_constant
+from ..backend.folding import constant_nodes, fold_constants
 from ..backend.namespace import aten_target
+from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
 from ..backend.program import INT8_MAX, INT8_MIN
 from ..backend.table import Link, OutputRange
 from ..backend.units import is_op, why_unknown
 from .batch_norms import is_barrier
 from .config import PTQ, QAT, QuantizationConfig
+from .readers import measure_as_read
 from .state import changing_state
 from .training import as_evaluated
+from .worthwhile import worthwhile
 
 aten = torch.ops.aten
 
@@ -74,6 +80,7 @@ class VpuQuantizer(Quantizer):
         config: QuantizationConfig | None = None,
     ) -> None:
         self.skipped: list[Skipped] = []
+        self._chains: list[Chain] = []
         self._ops = VPU_OPS.subset(ops)
         self._is_qat = is_qat
         config = config or (QAT if is_qat else PTQ)
@@ -94,8 +101,9 @@ class VpuQuantizer(Quantizer):
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Erases what computes nothing (dropout in eval mode), so that it does not stand between
-        the ops of a unit."""
+        """Computes what depends on constants alone, and erases what computes nothing (dropout in
+        eval mode), so that it does not stand between the ops of a unit."""
+        fold_constants(model, trained=self._is_qat)
         for node in list(model.graph.nodes):
             if _is_eval_dropout(node) or is_barrier(node):
                 node.replace_all_uses_with(node.all_input_nodes[0])
@@ -106,14 +114,20 @@ class VpuQuantizer(Quantizer):
     def annotate(self, model: GraphModule) -> GraphModule:
         with as_evaluated(model.graph) if self._is_qat else nullcontext():
             chains, reasons = find_chains(model.graph, self._ops)
-        accepted = []
         state = changing_state(model.graph)
-        for chain in chains.values():
-            reason = _problem(chain, state)
+        constant = constant_nodes(model.graph)
+        kept = {}
+        for node in model.graph.nodes:
+            if node not in chains or node in constant:
+                continue
+            reason = _problem(chains[node], state)
             if reason is None:
-                accepted.append(chain)
+                kept[node] = chains[node]
             else:
-                reasons.update(dict.fromkeys(chain.nodes, reason))
+                reasons.update(dict.fromkeys(chains[node].nodes, reason))
+        accepted, not_worth_it = worthwhile(model.graph, kept.values())
+        reasons.update(not_worth_it)
+        self._chains = accepted
         outputs = {chain.last for chain in accepted}
         for chain in accepted:
             self._annotate(chain, outputs)
@@ -122,13 +136,31 @@ class VpuQuantizer(Quantizer):
             for node in model.graph.nodes
             if _computes_floats(node) and not _is_annotated(node)
         ]
+        if not accepted and self.skipped:
+            warnings.warn(self._nothing(), stacklevel=2)
         return model
+
+    def _nothing(self) -> str:
+        reasons = list(dict.fromkeys(skipped.reason for skipped in self.skipped))
+        shown = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
+        return (
+            f"VpuQuantizer quantizes none of the {len(self.skipped)} ops: {shown}. "
+            "VpuQuantizer.skipped says which op and why."
+        )
+
+    def prepare_obs_or_fq_callback(
+        self, model: GraphModule, edge_or_node_to_obs_or_fq: dict[EdgeOrNode, Any]
+    ) -> None:
+        measure_as_read(self._chains, edge_or_node_to_obs_or_fq)
 
     def validate(self, model: GraphModule) -> None:
         """
         Raises:
-            ValueError: a batch norm is in training mode, but this quantizer is not for training.
+            ValueError: a weight holds NaN or infinity; a batch norm is in training mode, but this
+                quantizer is not for training.
         """
+        for chain in self._chains:
+            _check_constants(chain)
         if self._is_qat:
             return
         for node in model.graph.nodes:
@@ -199,6 +231,19 @@ def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:
     if bias is not None and not is_constant(bias):
         return f"its bias {bias.name} is not a constant"
     return None
+
+
+def _check_constants(chain: Chain) -> None:
+    """NaN and infinity are values of a mask, perhaps, but of no layer's parameters."""
+    activations = {*chain.op.activations(chain.root), chain.residual}
+    for node in (source for member in chain.nodes for source in member.all_input_nodes):
+        value = None if node in activations else constant_of(node)
+        if value is not None and value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(
+                f"{node.target} holds NaN or infinity, so that {name_of(chain.root)} computes "
+                "nothing that could be quantized. Was the checkpoint loaded, or has training "
+                "diverged?"
+            )
 
 
 def _is_made_of_constants(node: Node) -> bool:

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 from torch.fx import Graph, Node
 
-from ..backend.inplace import written_memory
+from ..backend.inplace import writes
 
 
 def changing_state(graph: Graph) -> dict[Node, str]:
     """The nodes computed from nothing but parameters and buffers of which the model writes to at
     least one; each with that buffer's name."""
-    changed = {
-        str(source.target)
-        for node in graph.nodes
-        for source in written_memory(node)
-        if source.op == "get_attr"
-    }
+    changed = {str(source.target) for _, source in writes(graph) if source.op == "get_attr"}
     constant: set[Node] = set()
     state: dict[Node, str] = {}
     for node in graph.nodes:

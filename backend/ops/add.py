@@ -67,6 +67,9 @@ class AddOp(BinaryOp):
             return f"alpha is {alpha}; two tensors are added with alpha 1 only"
         return super().check(node)
 
+    def signs(self, node: Node) -> tuple[int, int] | None:
+        return (1, _sign(node)) if len(self.activations(node)) == 2 else None
+
     def can_follow(self, node: Node, producer: Node) -> bool:
         """A residual: another tensor of the same shape is added, without broadcasting."""
         operands = self.activations(node)

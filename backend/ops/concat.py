@@ -48,6 +48,10 @@ class ConcatOp(VpuOp):
         aten.concatenate.default,
         aten.stack.default,
     )
+    joins = True
+
+    def moves_data(self, node: Node) -> bool:
+        return len(self.activations(node)) == 1
 
     def activations(self, node: Node) -> list[Node]:
         return list(arguments(node).tensors)

@@ -17,7 +17,7 @@ from ..layout import physical
 from ..namespace import aten_target
 from ..numerics import ALL_CODES, QParams, look_up, requantize_table
 from ..program import Instruction, Operand, Tensor
-from ..table import Link, OutputRange, VpuOp, register
+from ..table import EVERYTHING, Link, OutputRange, Reads, VpuOp, register
 from ..units import Unit
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ class ClampOp(UnaryOp):
     def can_follow(self, node: Node, producer: Node) -> bool:
         return self.check(node) is None and arguments(node).input is producer
 
+    def reads(self, node: Node) -> Reads:
+        return Reads(*self.clamp(node))
+
     def clamp(self, node: Node) -> tuple[float, float]:
         target = aten_target(node)
         assert target is not None
@@ -117,6 +120,9 @@ class SigmoidOp(UnaryOp):
     output_range = OutputRange.FIXED
     fixed = QParams(1.0 / 256.0, -128)  # the function's whole range, [0, 1)
 
+    def reads(self, node: Node) -> Reads:
+        return Reads(-6.25, 6.25)  # sigmoid(-6.25) is under half a step
+
 
 @register
 class TanhOp(UnaryOp):
@@ -124,6 +130,9 @@ class TanhOp(UnaryOp):
     targets = (aten.tanh.default, aten.tanh_.default)
     output_range = OutputRange.FIXED
     fixed = QParams(1.0 / 128.0, 0)  # [-1, 1)
+
+    def reads(self, node: Node) -> Reads:
+        return Reads(-3.125, 3.125)  # 1 - tanh(3.125) is under half a step
 
 
 @register
@@ -141,3 +150,9 @@ class ActivationOp(UnaryOp):
         aten.gelu.default,
         aten.gelu_.default,
     )
+
+    def reads(self, node: Node) -> Reads:
+        """Below -12 they are constant to within 1e-4: all but leaky_relu, and elu stretched."""
+        call = arguments(node)
+        leaky = hasattr(call, "negative_slope") or getattr(call, "input_scale", 1) != 1
+        return EVERYTHING if leaky else Reads(low=-12.0)

@@ -37,6 +37,7 @@ class MaxPool2dOp(VpuOp):
     name = "max_pool2d"
     targets = (torch.ops.aten.max_pool2d.default,)
     output_range = OutputRange.SHARED
+    takes_largest = True
 
     def check(self, node: Node) -> str | None:
         problem = pooling_problem(node)

@@ -49,10 +49,14 @@ class PadOp(VpuOp):
     name = "pad"
     targets = (aten.constant_pad_nd.default, aten.pad.default)
     output_range = OutputRange.SHARED
+    data_movement = True
 
     def check(self, node: Node) -> str | None:
         mode = getattr(arguments(node), "mode", "constant")
         return None if mode == "constant" else f"its mode is {mode!r}; only 'constant' is supported"
+
+    def brings_in(self, node: Node) -> float:
+        return float(arguments(node).value or 0.0)
 
     def lower(self, unit: Unit, builder: ProgramBuilder) -> None:
         source = unit.sources[0]

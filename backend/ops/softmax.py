@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from ..arguments import arguments, rank_of, shape_of
 from ..layout import physical
 from ..numerics import QParams, multiplier, store
 from ..program import Instruction, Operand, Tensor
-from ..table import OutputRange, VpuOp, register
+from ..table import OutputRange, Reads, VpuOp, register
 from ..units import Unit
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ class SoftmaxOp(VpuOp):
     targets = (aten.softmax.int, aten._softmax.default)
     output_range = OutputRange.FIXED
     fixed = QParams(1.0 / 256.0, -128)  # the function's whole range, [0, 1)
+
+    def reads(self, node: Node) -> Reads:
+        """A score whose exponential is half an output step, divided among all of a row, below the
+        largest: all such together move no output by more than that."""
+        dim = arguments(node).dim
+        half_step = self.fixed.scale / 2
+        return Reads(dim=dim, depth=math.log(shape_of(node)[dim] / half_step))
 
     def check(self, node: Node) -> str | None:
         return "its input has no dimension" if rank_of(arguments(node).input) == 0 else None

@@ -1,4 +1,4 @@
-// Arrays in logical, row-major order, as .npy files hold them, and their way to and from tensors.
+// Arrays in logical, row-major order, as .npy files hold them, and their way to and from memory.
 #pragma once
 
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
@@ -20,18 +20,12 @@ struct Array {
   std::vector<uint8_t> bytes;
 };
 
-size_t element_bytes(ScalarType type);
+size_t element_bytes(ScalarType type);  // throws std::runtime_error if it is not supported here
 std::string describe(ScalarType type, const Sizes& sizes);  // "float32 [1, 3, 224, 224]"
 size_t count(const Sizes& sizes);
 
 // The bytes with the dimensions in `dim_order`, outermost first; and back.
 std::vector<uint8_t> to_memory(const Array& array, DimOrder dim_order);
 Array from_memory(ScalarType type, const Sizes& sizes, DimOrder dim_order, const void* data);
-
-// Throw std::runtime_error, in words, if the file is not what they read or cannot be written.
-std::vector<uint8_t> read_file(const std::string& path);
-void write_file(const std::string& path, const void* data, size_t size);
-Array read_npy(const std::string& path);
-void write_npy(const std::string& path, const Array& array);
 
 }  // namespace vpu::tools

@@ -93,7 +93,7 @@ void Profiler::print(std::FILE* file, int runs) const {
   };
   const double method = find(kMethodEvent).microseconds;
   const auto line = [&](const std::string& what, int64_t calls, double time) {
-    std::fprintf(file, "  %-52s %6.4g %10.1f %5.1f%%\n", what.c_str(),
+    std::fprintf(file, "  %-52s %6g %10.1f %5.1f%%\n", what.c_str(),
                  static_cast<double>(calls) / runs, time / runs,
                  method > 0 ? 100 * time / method : 0);
   };
@@ -105,7 +105,7 @@ void Profiler::print(std::FILE* file, int runs) const {
   for (const auto& [key, row] : instructions_) {
     vpu += row.microseconds;
     vpu_calls += row.calls;
-    std::fprintf(file, "  %-12s %-39s %6.4g %10.1f %5.1f%%", row.op.c_str(), row.name.c_str(),
+    std::fprintf(file, "  %-12s %-39s %6g %10.1f %5.1f%%", row.op.c_str(), row.name.c_str(),
                  static_cast<double>(row.calls) / runs, row.microseconds / runs,
                  method > 0 ? 100 * row.microseconds / method : 0);
     if (row.macs != 0 && row.microseconds > 0) {

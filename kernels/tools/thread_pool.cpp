@@ -1,7 +1,9 @@
 #include "tools/thread_pool.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 // ExecuTorch's libexecutorch_threadpool exports this class, but its wheel has no header of it. The
 // declaration is that of the one version this program builds against.
@@ -14,6 +16,11 @@ ThreadPool* get_threadpool();
 }  // namespace executorch::extension::threadpool
 
 namespace vpu::tools {
+
+uint32_t most_threads() {
+  const uint32_t processors = std::thread::hardware_concurrency();  // 0: not known
+  return kThreadsPerProcessor * std::max(processors, 1u);
+}
 
 void set_threads(uint32_t count) {
   auto* pool = executorch::extension::threadpool::get_threadpool();

@@ -1,10 +1,15 @@
 #include "tools/values.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
 #include <stdexcept>
+
+#include "tools/npy.h"
 
 namespace vpu::tools {
 namespace {
@@ -15,6 +20,11 @@ using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
 constexpr size_t kTop = 5;
+
+// Of a printed value. Whole numbers are not rounded.
+constexpr int kDigits = 6, kAllDigits = 17;
+
+bool exact(ScalarType type) { return type != ScalarType::Float && type != ScalarType::Double; }
 
 bool is_npy(const std::string& path) {
   return path.size() >= 4 && path.compare(path.size() - 4, 4, ".npy") == 0;
@@ -35,25 +45,25 @@ bool accepts(const Sizes& declared, const Sizes& sizes) {
          std::equal(sizes.begin(), sizes.end(), declared.begin(), std::less_equal<int32_t>());
 }
 
-TensorPtr read_input(const TensorInfo& info, const std::string& path, size_t index) {
+TensorPtr read_input(const TensorInfo& info, const std::string& path, const std::string& takes) {
   const Sizes declared(info.sizes().begin(), info.sizes().end());
-  const std::string expected =
-      "input " + std::to_string(index) + " is " + describe(info.scalar_type(), declared);
   if (is_npy(path)) {
-    const Array array = read_npy(path);
-    if (array.type != info.scalar_type() || !accepts(declared, array.sizes)) {
-      throw std::runtime_error(expected + ", but '" + path + "' holds " +
-                               describe(array.type, array.sizes));
+    NpyReader file(path);
+    if (file.type() != info.scalar_type() || !accepts(declared, file.sizes())) {
+      throw std::runtime_error(takes + ", but '" + path + "' holds " +
+                               describe(file.type(), file.sizes()));
     }
+    const Array array = std::move(file).read();
     return make_tensor(array.sizes, info.dim_order(), array.type,
                        to_memory(array, info.dim_order()));
   }
-  std::vector<uint8_t> bytes = read_file(path);
-  if (bytes.size() != info.nbytes()) {
-    throw std::runtime_error(expected + " of " + std::to_string(info.nbytes()) + " bytes, but '" +
-                             path + "' has " + std::to_string(bytes.size()));
+  std::string found;
+  auto bytes = InputFile(path).read_rest(info.nbytes(), &found);
+  if (!bytes) {
+    throw std::runtime_error(takes + " of " + std::to_string(info.nbytes()) + " bytes, but '" +
+                             path + "' has " + found);
   }
-  return make_tensor(declared, info.dim_order(), info.scalar_type(), std::move(bytes));
+  return make_tensor(declared, info.dim_order(), info.scalar_type(), std::move(*bytes));
 }
 
 template <class T, class Distribution>
@@ -129,6 +139,27 @@ std::vector<double> values_of(const Array& array) {
 
 }  // namespace
 
+void check_memory(const MethodMeta& method) {
+  uint64_t bytes = 0;  // in each step less than 2^64: a size is an int64
+  const uint64_t most = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
+  const auto add = [&](uint64_t more) {
+    bytes += more;
+    if (bytes <= most) return;
+    throw std::runtime_error("method '" + std::string(method.name()) + "' needs " +
+                             std::to_string(bytes) + " bytes of memory or more, this machine has " +
+                             std::to_string(most));
+  };
+  for (size_t i = 0; i < method.num_memory_planned_buffers(); ++i) {
+    const auto size = method.memory_planned_buffer_size(i);
+    if (size.ok() && *size > 0) add(static_cast<uint64_t>(*size));
+  }
+  for (size_t i = 0; i < method.num_inputs(); ++i) {
+    const auto info = method.input_tensor_meta(i);
+    if (info.ok()) add(info->nbytes());
+  }
+}
+
 std::vector<TensorPtr> make_inputs(const MethodMeta& method, const std::vector<std::string>& files,
                                    uint64_t seed) {
   if (!files.empty() && files.size() != method.num_inputs()) {
@@ -146,25 +177,33 @@ std::vector<TensorPtr> make_inputs(const MethodMeta& method, const std::vector<s
     }
     const auto info = method.input_tensor_meta(i);
     if (!info.ok()) throw std::runtime_error("input " + std::to_string(i) + " is not described");
+    const Sizes sizes(info->sizes().begin(), info->sizes().end());
+    std::string takes = "input " + std::to_string(i) + " is ";
+    try {
+      takes += describe(info->scalar_type(), sizes);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("input " + std::to_string(i) + ": " + error.what());
+    }
     if (!files.empty()) {
-      inputs.push_back(read_input(*info, files[i], i));
+      inputs.push_back(read_input(*info, files[i], takes));
       continue;
     }
-    const Sizes sizes(info->sizes().begin(), info->sizes().end());
-    const size_t bytes = count(sizes) * element_bytes(info->scalar_type());
     inputs.push_back(make_tensor(sizes, info->dim_order(), info->scalar_type(),
-                                 random_bytes(info->scalar_type(), bytes, &generator)));
+                                 random_bytes(info->scalar_type(), info->nbytes(), &generator)));
   }
   return inputs;
 }
 
-Array to_array(const executorch::runtime::EValue& value) {
-  if (!value.isTensor()) throw std::runtime_error("it is not a tensor");
+Array to_array(size_t index, const executorch::runtime::EValue& value) {
   const executorch::aten::Tensor& tensor = value.toTensor();
   const Sizes sizes(tensor.sizes().begin(), tensor.sizes().end());
-  return from_memory(tensor.scalar_type(), sizes,
-                     DimOrder(tensor.dim_order().data(), tensor.dim_order().size()),
-                     tensor.const_data_ptr());
+  try {
+    return from_memory(tensor.scalar_type(), sizes,
+                       DimOrder(tensor.dim_order().data(), tensor.dim_order().size()),
+                       tensor.const_data_ptr());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error("output " + std::to_string(index) + ": " + error.what());
+  }
 }
 
 void print_summary(std::FILE* file, size_t index, const Array& output) {
@@ -174,9 +213,14 @@ void print_summary(std::FILE* file, size_t index, const Array& output) {
     std::fprintf(file, "\n");
     return;
   }
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  // NaN has no place in an order.
+  const auto less = [](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a < b); };
+  const auto more = [](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a > b); };
+  const double least = *std::min_element(values.begin(), values.end(), less);
+  const double most = *std::min_element(values.begin(), values.end(), more);
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  std::fprintf(file, "  min %g  max %g  mean %g\n", *least, *most,
+  const int digits = exact(output.type) ? kAllDigits : kDigits;
+  std::fprintf(file, "  min %.*g  max %.*g  mean %g\n", digits, least, digits, most,
                sum / static_cast<double>(values.size()));
 
   const bool vector = !output.sizes.empty() && values.size() > 1 &&
@@ -186,12 +230,13 @@ void print_summary(std::FILE* file, size_t index, const Array& output) {
   std::iota(order.begin(), order.end(), size_t{0});
   const size_t top = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
-                    [&values](size_t a, size_t b) {
-                      return values[a] != values[b] ? values[a] > values[b] : a < b;
+                    [&](size_t a, size_t b) {
+                      if (more(values[a], values[b])) return true;
+                      return !more(values[b], values[a]) && a < b;
                     });
   std::fprintf(file, "  top %zu:", top);
   for (size_t i = 0; i < top; ++i) {
-    std::fprintf(file, "%s [%zu] %g", i == 0 ? "" : ",", order[i], values[order[i]]);
+    std::fprintf(file, "%s [%zu] %.*g", i == 0 ? "" : ",", order[i], digits, values[order[i]]);
   }
   std::fprintf(file, "\n");
 }

@@ -15,7 +15,7 @@ import pytest
 from benchmarks import command, machine, peers
 from benchmarks.process import ChildError, in_process
 
-COMMANDS = ("whole_models", "kernels", "footprint", "scaling")
+COMMANDS = ("whole_models", "kernels", "footprint", "scaling", "growth")
 
 
 def run(name: str, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +37,8 @@ def run(name: str, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("kernels --plot results.png", "--plot: 'results.png' does not end with .svg"),
         ("scaling --plot nowhere/results.svg", "--plot: 'nowhere' is not a directory"),
         ("scaling --sweeps depth", "invalid choice: 'depth' (choose from"),
+        ("growth --ops 0", "--ops: '0' is not a whole number of at least 1"),
+        ("growth --plot results.svg", "--plot: there is no drawing of these results"),
         ("footprint --backends gpu", "invalid choice: 'gpu' (choose from"),
         ("footprint --cache /dev/null", "--cache: '/dev/null' is not a directory"),
     ],
@@ -113,6 +115,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kernels --models tiny --threads 1", {"layer": "3x3/8 3→16 @28"}),
         ("footprint --models tiny --backends vpu", {"backend": "vpu"}),
         ("scaling --sweeps channels --threads 1", {"channels": 16, "macs": 28**2 * 9 * 16**2}),
+        ("growth", {"ops": 10}),
     ],
     ids=COMMANDS,
 )

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +19,11 @@ from benchmarks.tables import Grid
 
 from .results import MACHINE, RESULTS
 
+ROOT = Path(__file__).resolve().parents[2]
 
-def shown(grid: Grid) -> str:
-    console = Console(width=200)
+
+def shown(grid: Grid, width: int = 200) -> str:
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(grid.rich())
     return capture.get()
@@ -52,6 +59,37 @@ def test_tables_have_the_figures(grid: Grid, lines: list[str]) -> None:
         found = [words(line) for line in text.splitlines()]
         for line in lines:
             assert line.split() in found, text
+
+
+def numbers(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\d[\d.,]*", text))
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+@pytest.mark.parametrize(("grid", "lines"), GRIDS, ids=list(RESULTS))
+def test_numbers_are_whole_on_a_terminal_of_any_width(
+    grid: Grid, lines: list[str], width: int
+) -> None:
+    text = shown(grid, width)
+    assert max(map(len, text.splitlines())) <= width
+    figures = numbers(" ".join(cell for row in grid.rows for cell in row))
+    assert figures and not figures - numbers(text), text
+    assert "…" not in text
+
+
+def test_a_table_in_a_pipe_has_a_line_for_every_row() -> None:
+    code = (
+        "from benchmarks.command import out; from tests.benchmarks.test_results import GRIDS\n"
+        "for grid, _ in GRIDS: out.print(grid.rich())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [sys.executable, "-c", code]
+    piped = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    found = [words(line) for line in piped.stdout.splitlines()]
+    for _, lines in GRIDS:
+        assert all(line.split() in found for line in lines), piped.stdout
 
 
 def test_markdown_aligns_numbers_right() -> None:

@@ -50,22 +50,22 @@ SAMPLES: list[Sample] = []
 class Call(nn.Module):
     """One call of an overload on the inputs, as a list if `listed`, and further arguments.
 
-    What an in-place overload writes to is a tensor of the model's own. What only moves data is
-    given something to compute, or it would not be worth a subgraph.
+    What an in-place overload writes to is a tensor of the model's own. What only moves or joins
+    data is given something to compute, or it would not be worth a subgraph.
     """
 
     def __init__(self, op: OpOverload, listed: bool, args: Sequence[Any], keywords: Any) -> None:
         super().__init__()
         self.op, self.listed, self.args, self.keywords = op, listed, args, keywords
         self.writes = op._schema.is_mutable
-        self.only_moves = VPU_OPS[op].data_movement
+        self.idle = VPU_OPS[op].data_movement or VPU_OPS[op].joins
 
     def forward(self, *xs: Tensor) -> Tensor:
         if self.writes:
             xs = (xs[0].clone(), *xs[1:])
         tensors = (list(xs),) if self.listed else xs
         y: Tensor = self.op(*tensors, *self.args, **self.keywords)
-        return torch.sigmoid(y) if self.only_moves else y
+        return torch.sigmoid(y) if self.idle else y
 
 
 class Nested(nn.Module):

@@ -9,7 +9,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from executorch_vpu.partitioner.grouping import Grouping
+from executorch_vpu.backend.grouping import Grouping
 
 Edges = dict[int, list[int]]
 

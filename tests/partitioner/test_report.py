@@ -1,13 +1,16 @@
 """What partition_report counts, says and refuses."""
 
 import json
+import re
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
 from executorch.exir import EdgeProgramManager, to_edge_transform_and_lower
 from executorch.exir.lowered_backend_module import get_lowered_submodules
+from rich.console import Console
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
@@ -226,9 +229,19 @@ def test_the_text_names_every_op_reason_and_crossing(tiny: PartitionReport) -> N
     assert "1,316 bytes as int8" in text and "\x1b" not in text
 
 
-@pytest.mark.parametrize("width", [40, 60, 100])
-def test_the_text_keeps_to_its_width(tiny: PartitionReport, width: int) -> None:
-    assert max(map(len, tiny.to_text(width).splitlines())) <= width
+@pytest.mark.parametrize("width", [20, 40, 60, 100])
+def test_the_text_keeps_to_its_width_with_every_number_whole(
+    tiny: PartitionReport, fork: PartitionReport, width: int
+) -> None:
+    for report in (tiny, fork):
+        console = Console(file=StringIO(), width=width)
+        with console.capture() as capture:
+            console.print(report)
+        for text in (report.to_text(width), capture.get()):
+            assert max(map(len, text.splitlines())) <= width
+            printed = set(re.findall(r"\d[\d,]*", text))
+            for argument in (*report.crossings, *report.transfers):
+                assert {f"{argument.bytes:,}", *map(str, argument.shape)} <= printed, text
 
 
 def test_the_model_is_left_as_it_was() -> None:

@@ -81,7 +81,7 @@ def twice(block: nn.Module, other: nn.Module) -> nn.Module:
 
 
 def shared_conv(*norms: nn.Module) -> nn.Module:
-    return Applied(lambda c, n, m, x: torch.cat([n(c(x)), m(c(x * 2))], 1), conv(3), *norms)
+    return Applied(lambda c, n, m, x: torch.cat([n(c(x)), m(c(x * 2))], 1) * 2, conv(3), *norms)
 
 
 WRONGLY_FOLDED = {

@@ -27,15 +27,15 @@ def quantized(function: Callable[..., object], *inputs: Tensor) -> torch.fx.Grap
 
 def test_cat_clips_none_of_its_inputs() -> None:
     high, low = torch.rand(1, 2, 3, 3) * 20, -50 + torch.rand(1, 2, 3, 3)
-    model = quantized(lambda a, b: torch.cat([a, b], 1), high, low)
+    model = quantized(lambda a, b: torch.cat([a, b], 1) * 2, high, low)
     assert len(set(parameters_of(model, aten.cat.default))) == 3
     step = 70 / 255
-    assert (model(high, low) - torch.cat([high, low], 1)).abs().max() < 1.5 * step
+    assert (model(high, low) / 2 - torch.cat([high, low], 1)).abs().max() < 1.5 * step
 
 
 def test_cat_of_one_tensor_with_itself() -> None:
     x = torch.randn(2, 3)
-    assert unit_names(quantized(lambda x: torch.cat([x, x, x], 1), x)) == ["cat"]
+    assert unit_names(quantized(lambda x: torch.cat([x, x, x], 1) * 2, x)) == ["cat", "mul"]
 
 
 def test_data_movement_shares_its_inputs_parameters_all_along() -> None:
@@ -89,22 +89,20 @@ def test_weights_are_symmetric_per_output_channel_and_biases_float() -> None:
 
 def test_a_tensor_read_by_many_is_quantized_once() -> None:
     def forward(c: nn.Module, d: nn.Module, x: Tensor) -> Tensor:
-        return torch.cat([c(x), d(x), x + 1, x.flatten(2).unflatten(2, (5, 5))], 1)
+        return torch.cat([c(x), d(x), x + 1, x.flatten(2).unflatten(2, (5, 5))], 1) * 2
 
     prepared = prepare(Applied(forward, conv(), conv()), (torch.randn(1, 4, 5, 5),))
     of_input = [site for site in observer_sites(prepared) if site.startswith("inputs_0 -> ")]
     assert of_input == ["inputs_0 -> conv2d, conv2d_1, add, flatten"]
 
 
-@pytest.mark.filterwarnings("ignore:torch.inf detected")
-@pytest.mark.parametrize("value", [0.0, -3.0, float("-inf")])
+@pytest.mark.parametrize("value", [0.0, -3.0])
 def test_padding_lies_within_the_range(value: float) -> None:
     x = torch.rand(1, 2, 4, 4) + 1
-    model = quantized(lambda x: nn.functional.pad(x, (1, 1, 2, 0), value=value), x)
+    model = quantized(lambda x: nn.functional.pad(x, (1, 1, 2, 0), value=value) * 2, x)
     (scale, zero_point), after = parameters_of(model, aten.pad.default)
     assert (scale, zero_point) == after
-    lowest = (-128 - zero_point) * scale
-    assert lowest <= 0 if value == float("-inf") else lowest <= value + scale
+    assert (-128 - zero_point) * scale <= value + scale
 
 
 def test_a_tensor_of_zeros_keeps_the_ops_around_it_on_the_vpu() -> None:

@@ -11,7 +11,7 @@ from executorch.exir import EdgeProgramManager
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from numpy.typing import NDArray
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Graph, GraphModule, Interpreter, Node
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from executorch_vpu import VPU_OPS, VpuQuantizer
@@ -19,7 +19,7 @@ from executorch_vpu.backend.builder import ProgramBuilder
 from executorch_vpu.backend.constants import constant_of
 from executorch_vpu.backend.program import VpuProgram
 from executorch_vpu.backend.reference import Reference
-from executorch_vpu.backend.units import is_quantize
+from executorch_vpu.backend.units import Unit, is_quantize
 from executorch_vpu.partitioner.plan import Plan, make_plan
 
 Inputs = tuple[torch.Tensor, ...]
@@ -95,6 +95,40 @@ def worst_unit_error(program: ExportedProgram, inputs: Inputs) -> tuple[int, str
         if step.output in forced:
             error = np.abs(computed.astype(np.int16) - forced[step.output].astype(np.int16)).max()
             worst = max(worst, (int(error), step.name))
+    return worst
+
+
+def lower_unit(unit: Unit) -> VpuProgram:
+    """A program of one unit, which takes its operands and gives its output as int8."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    needed = {unit.quantize}
+    for node in reversed(unit.quantize.graph.nodes):
+        if node in needed and node not in unit.sources:
+            needed.update(node.all_input_nodes)
+    for node in unit.quantize.graph.nodes:
+        if node in unit.sources and constant_of(node) is None:
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta = dict(node.meta)
+        elif node in needed:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output((copies[unit.quantize],))
+    return ProgramBuilder().lower(graph, VPU_OPS)
+
+
+def worst_error_by_unit(program: ExportedProgram, inputs: Inputs) -> tuple[int, str]:
+    """Like `worst_unit_error`, for a program of any number of subgraphs: every unit on its own."""
+    plan = make_plan(program)
+    values = quantized_values(program, plan, inputs)
+    worst = (0, "")
+    for unit in (unit for subgraph in plan.subgraphs for unit in subgraph.units):
+        sources = [s.name for s in dict.fromkeys(unit.sources) if constant_of(s) is None]
+        vpu = lower_unit(unit)
+        order = [name for name in values if name in sources]
+        [computed] = Reference(vpu).run([values[name] for name in order])
+        expected = values[unit.quantize.name]
+        error = np.abs(computed.astype(np.int16) - expected.astype(np.int16)).max()
+        worst = max(worst, (int(error), unit.name))
     return worst
 
 

@@ -1,0 +1,64 @@
+"""Ranges of a Q/DQ graph that are of little use to int8, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ..backend.naming import name_of
+from ..backend.numerics import QParams
+from ..backend.units import MAX_SCALE, is_quantize, qparams, source_of
+from .plan import Plan
+
+FEWEST_LEVELS = 16
+# What torchao's observers give for a tensor that they have never seen; and their smallest scale.
+_NEVER_OBSERVED = QParams(1.0, 0)
+_SMALLEST_SCALE = torch.finfo(torch.float32).eps
+
+
+def range_warnings(plan: Plan) -> Iterator[str]:
+    """A sentence for every range that was not measured, or that int8 can hardly hold."""
+    told: set[str] = set()
+    for node in plan.graph.nodes:
+        if not is_quantize(node):
+            continue
+        problem, name = _problem(qparams(node)), name_of(source_of(node))
+        if problem is not None and name not in told:
+            told.add(name)
+            yield f"{name} {problem}"
+
+
+def _problem(q: QParams) -> str | None:
+    if q == _NEVER_OBSERVED:
+        return (
+            "was never observed in calibration (scale 1, zero point 0): what the VPU computes of "
+            "it means nothing. Run the prepared model on calibration data before convert_pt2e."
+        )
+    if q.scale <= _SMALLEST_SCALE:
+        return (
+            f"has the smallest scale there is, {q.scale:.3g}: its values become zero, or nearly. "
+            "Scale the tensor up."
+        )
+    if q.scale > MAX_SCALE:
+        return (
+            f"has the scale {q.scale:.3g}: the calibration has seen huge values, beside which "
+            "all others vanish. Scale the tensor down, or mask with a smaller number."
+        )
+    return None
+
+
+def narrow_parts(plan: Plan) -> Iterator[str]:
+    """A sentence for every part of a join that keeps few levels beside a wider one."""
+    for subgraph in plan.subgraphs:
+        for unit in subgraph.units:
+            if unit.chain is None or not unit.chain.op.joins:
+                continue
+            for i, source in enumerate(unit.sources):
+                levels = round(256 * unit.input_qparams(i).scale / unit.output_qparams.scale)
+                if levels < FEWEST_LEVELS:
+                    yield (
+                        f"{name_of(source_of(source))} keeps {levels} of its 256 levels in "
+                        f"{name_of(unit.root)}, beside parts of a wider range. Scale the parts "
+                        "alike before joining them, or join them at the model's output."
+                    )
