@@ -21,6 +21,7 @@ from ..backend.units import QUANTIZE_PER_CHANNEL, is_op
 from ..backend.vpu_backend import VpuBackend
 from .inputs import order_warnings, strided_inputs, take_contiguous
 from .plan import check_min_ops, make_plan
+from .ranges import range_warnings
 from .rewrite import Boundary, check_boundary, tag_of, write_plan
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,8 @@ class VpuPartitioner(Partitioner):
             )
         plan = make_plan(exported_program, self._ops, self._min_ops)
         strided = strided_inputs(plan.graph, exported_program)
+        for warning in (*order_warnings(strided), *range_warnings(plan)):
+            logger.warning(warning)
         if not plan.subgraphs:
             logger.warning(
                 "Nothing to delegate to the VPU: all %d ops stay on the CPU. "
@@ -97,8 +100,6 @@ class VpuPartitioner(Partitioner):
         prefix = f"vpu{next(self._programs)}"
         self._planned.update(write_plan(plan, prefix, self._boundary))
         module = GraphModule(exported_program.graph_module, plan.graph)
-        for warning in order_warnings(strided):
-            logger.warning(warning)
         take_contiguous(module, strided)
         module.meta.update(exported_program.graph_module.meta)
         return exported_program._update(module, exported_program.graph_signature)

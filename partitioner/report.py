@@ -25,6 +25,7 @@ from . import picture, text
 from .flow import Edge, Shape, Transfer, find_edges, find_transfers, shape_of_value
 from .inputs import order_warnings, strided_inputs
 from .plan import Plan, make_plan
+from .ranges import narrow_parts, range_warnings
 from .rewrite import Boundary, check_boundary
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def partition_report(
     check_boundary(boundary)
     program = _exported(model, inputs)
     plan = make_plan(program, ops, min_ops)
-    return _describe(plan, boundary, _warnings(plan, program))
+    return _describe(plan, boundary, tuple(_warnings(plan, program)))
 
 
 def _exported(model: object, inputs: object) -> ExportedProgram:
@@ -324,6 +325,8 @@ def _describe_op(node: Node, on_vpu: tuple[int, str] | None, reason: str | None)
 
 def _warnings(plan: Plan, program: ExportedProgram) -> Iterable[str]:
     yield from order_warnings(strided_inputs(plan.graph, program))
+    yield from range_warnings(plan)
+    yield from narrow_parts(plan)
 
 
 def _hints(plan: Plan) -> Iterable[str]:

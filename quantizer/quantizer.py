@@ -29,6 +29,7 @@ from ..backend.namespace import aten_target
 from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
 from ..backend.program import INT8_MAX, INT8_MIN
+from ..backend.regions import dissolve_regions
 from ..backend.table import Link, OutputRange
 from ..backend.units import is_op, why_unknown
 from .batch_norms import is_barrier
@@ -101,8 +102,9 @@ class VpuQuantizer(Quantizer):
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Computes what depends on constants alone, and erases what computes nothing (dropout in
-        eval mode), so that it does not stand between the ops of a unit."""
+        """Dissolves regions, computes what depends on constants alone, and erases what computes
+        nothing (dropout in eval mode), so that it does not stand between the ops of a unit."""
+        dissolve_regions(model)
         fold_constants(model, trained=self._is_qat)
         for node in list(model.graph.nodes):
             if _is_eval_dropout(node) or is_barrier(node):
