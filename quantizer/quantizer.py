@@ -120,9 +120,9 @@ class VpuQuantizer(Quantizer):
         constant = constant_nodes(model.graph)
         kept = {}
         for node in model.graph.nodes:
-            if node not in chains or node in constant:
+            if node not in chains:
                 continue
-            reason = _problem(chains[node], state)
+            reason = _FOLDED if node in constant else _problem(chains[node], state)
             if reason is None:
                 kept[node] = chains[node]
             else:
@@ -214,6 +214,9 @@ class VpuQuantizer(Quantizer):
                 qscheme=torch.per_tensor_affine,
             )
         return self._activation
+
+
+_FOLDED = "it depends on parameters alone: torchao folds it into what it quantizes"
 
 
 def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchao.quantization.pt2e import MinMaxObserver
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from executorch_vpu import VpuQuantizer, quantize
 from executorch_vpu.quantizer import PTQ, QuantizationConfig
@@ -181,3 +183,14 @@ def test_a_sentinel_that_ruins_a_range_is_warned_of() -> None:
     masked = x.masked_fill(torch.rand(x.shape) > 0.9, -1e9)
     with pytest.warns(UserWarning, match="the input input_1 holds -1e.09 beside small numbers"):
         quantize(nn.Conv2d(3, 4, 3).eval(), (masked,), [masked], progress=False)
+
+
+def test_a_copy_of_a_prepared_model_measures_masks_by_itself() -> None:
+    torch.manual_seed(0)
+    model, data = Attention(MASKS["added"], -math.inf).eval(), batch()
+    prepared = prepare_pt2e(torch.export.export(model, data).module(), VpuQuantizer())
+    copied = copy.deepcopy(prepared)
+    with torch.no_grad():
+        copied(*data)
+        prepared(*data)
+        assert torch.equal(convert_pt2e(copied)(*data), convert_pt2e(prepared)(*data))
