@@ -38,9 +38,19 @@ class Readers:
         self._chain_of = {node: chain for chain in chains for node in chain.nodes}
         # What is read of a chain's output, also behind ops that leave its rows as they are.
         self._read_of: dict[Node, Reads] = {}
+        # Those that only sums read. Where a row is cut depends on the other operand then.
+        self._in_sums: set[Node] = set()
         for chain in reversed(chains):  # readers first
             value = chain.last
-            self._read_of[value] = _union(self._read_by(reader, value) for reader in value.users)
+            in_sums = {self.reads_of_sum(reader) != EVERYTHING for reader in value.users}
+            if in_sums == {True}:
+                self._in_sums.add(value)
+                self._read_of[value] = _union(map(self.reads_of_sum, value.users))
+            elif True in in_sums:
+                self._read_of[value] = EVERYTHING
+            else:
+                found = (self._read_by(reader, value) for reader in value.users)
+                self._read_of[value] = _union(found)
 
     def hands_on(self, reader: Node) -> bool:
         """Whether a reader only moves or selects values, whose own result is measured instead."""
@@ -55,7 +65,7 @@ class Readers:
             return EVERYTHING
         factor = chain.op.factor(reader)
         if factor is not None:
-            beyond = self._read_of[chain.last]
+            beyond = EVERYTHING if chain.last in self._in_sums else self._read_of[chain.last]
             return replace(EVERYTHING, dim=beyond.dim, depth=beyond.depth / factor)
         return _normalized(chain.op.reads(reader), reader)
 
@@ -87,10 +97,11 @@ class Readers:
         return True
 
     def _read_by(self, reader: Node, value: Node) -> Reads:
-        if self.hands_on(reader):
-            return _before(self._read_of[reader], reader, value)
-        own = self.reads(reader)
-        return self.reads_of_sum(reader) if own == EVERYTHING else own
+        if not self.hands_on(reader):
+            return self.reads(reader)
+        if reader in self._in_sums:
+            return EVERYTHING
+        return _before(self._read_of[reader], reader, value)
 
 
 def measure_as_read(chains: Sequence[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:

@@ -100,6 +100,27 @@ def test_a_mask_costs_no_precision_with_another_observer(never: float) -> None:
     assert noise_db(Attention(MASKS["added"], never).eval(), VpuQuantizer(config=config)) > 30
 
 
+@pytest.mark.parametrize(
+    "before_mask",
+    [lambda s: s, lambda s: s * 0.5, lambda s: s + 1, lambda s: s.unsqueeze(1).squeeze(1)],
+    ids=["", "scaled", "shifted", "moved"],
+)
+def test_what_a_mask_hides_cuts_no_row(before_mask: Callable[[Tensor], Tensor]) -> None:
+    """The largest scores are those that are masked; what remains lies far below them."""
+    torch.manual_seed(0)
+    hidden = torch.arange(LENGTH) < LENGTH // 2
+
+    def forward(scores: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(before_mask(scores * 1.0) + mask, -1)
+
+    model = Applied(forward).eval()
+    scores = torch.randn(2, LENGTH, LENGTH) * 2 - 40
+    scores[..., hidden] += 80
+    mask = torch.zeros(LENGTH).masked_fill(hidden, -1e4)
+    quantized = quantize(model, (scores, mask), [(scores, mask)], progress=False)
+    assert sqnr_db(model(scores, mask), quantized(scores, mask)) > 12  # a step of scores is 0.35
+
+
 def test_a_mask_given_as_input_crosses_as_int8() -> None:
     """A float input of 0 and -inf, as some exporters make it."""
     torch.manual_seed(0)
