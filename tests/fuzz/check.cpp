@@ -22,7 +22,7 @@ namespace {
 constexpr double kMostBytes = 256e6;
 constexpr double kMostWork = 5e6;
 
-constexpr int kMostWorkers = 5;
+constexpr int kMostWorkers = 4;
 
 struct Counts {
   uint64_t refused = 0;
@@ -118,13 +118,13 @@ class Checker {
     }
     static const std::vector<std::string> isas = available_isas();
     std::unique_ptr<Interpreter> reference;
-    const Status status = load(isas.front(), &reference);
+    const Status status = load(isas.front(), kMostWorkers, &reference);
     if (!status.ok()) {
       ++counts.refused;
       if (status.message().size() < 20) fail("it is refused without a reason");
       // All sets refuse the same; a sample of them tells.
       std::unique_ptr<Interpreter> other;
-      if (random_.one_in(8) && load(random_.pick(isas), &other).ok()) {
+      if (random_.one_in(8) && load(random_.pick(isas), 1, &other).ok()) {
         fail(std::string(other->isa()) + " takes what " + isas.front() + " refuses: " +
              status.message());
       }
@@ -136,12 +136,13 @@ class Checker {
     Arguments expected(reference->outputs(), &random_);
     SerialWorkers serial;
     execute(reference.get(), &inputs, &expected, serial);
-    compare(reference.get(), &inputs, &expected);
+    compare(reference.get(), random_.between(2, kMostWorkers), &inputs, &expected);
     for (size_t i = 1; i < isas.size(); ++i) {
+      const int workers = random_.one_in(2) ? 1 : random_.between(2, kMostWorkers);
       std::unique_ptr<Interpreter> interpreter;
-      const Status loaded = load(isas[i], &interpreter);
+      const Status loaded = load(isas[i], workers, &interpreter);
       if (!loaded.ok()) fail(isas[i] + " refuses what scalar takes: " + loaded.message());
-      compare(interpreter.get(), &inputs, &expected);
+      compare(interpreter.get(), workers, &inputs, &expected);
     }
   }
 
@@ -159,12 +160,12 @@ class Checker {
   }
 
   // The blob is gone once it is loaded.
-  Status load(const std::string& isa, std::unique_ptr<Interpreter>* out) const {
+  Status load(const std::string& isa, int workers, std::unique_ptr<Interpreter>* out) const {
     const std::unique_ptr<uint8_t[]> blob(new uint8_t[size_]);
     if (size_ > 0) std::memcpy(blob.get(), data_, size_);
     LoadOptions options;
     options.isa = isa;
-    options.max_workers = kMostWorkers;
+    options.max_workers = workers;
     return Interpreter::load(blob.get(), size_, options, out);
   }
 
@@ -174,10 +175,9 @@ class Checker {
     interpreter->execute(inputs->pointers(), outputs->pointers(), workers);
   }
 
-  // With any number of workers, rarely with threads: handing over to them takes longer than most
-  // programs do.
-  void compare(Interpreter* interpreter, Arguments* inputs, Arguments* expected) {
-    InTurn in_turn(random_.between(1, kMostWorkers));
+  // Rarely with threads: handing over to them takes longer than most programs do.
+  void compare(Interpreter* interpreter, int count, Arguments* inputs, Arguments* expected) {
+    InTurn in_turn(count);
     Workers& workers = random_.one_in(64) ? static_cast<Workers&>(threads()) : in_turn;
     Arguments found(interpreter->outputs(), &random_);
     execute(interpreter, inputs, &found, workers);

@@ -536,6 +536,7 @@ class Settler {
     }
     for (auto& argument : *arguments) list(std::move(argument));
     for (uint32_t t = 0; t < c_.program.tensors.size(); ++t) {
+      if (listed[t] || tensor(t).storage != storage) continue;
       auto argument = std::make_unique<schema::ArgumentT>();
       argument->tensor = t;
       list(std::move(argument));
