@@ -22,7 +22,7 @@ namespace {
 constexpr double kMostBytes = 256e6;
 constexpr double kMostWork = 5e6;
 
-constexpr int kMostWorkers = 4;
+constexpr int kMostWorkers = 3;
 
 struct Counts {
   uint64_t refused = 0;
@@ -93,7 +93,7 @@ class Arguments {
   }
 
   static void randomize_floats(float* values, size_t size, Random* random) {
-    static const std::vector<float> special = {0.5f, 1.5f,  -0.5f, 2.5f,     -0.0f, 1e-45f,
+    static const std::vector<float> special = {0.5f,  1.5f,   -0.5f,    2.5f,      -0.0f,   1e-45f,
                                                3e38f, -3e38f, 1.0f / 0, -1.0f / 0, 0.0f / 0};
     for (size_t i = 0; i < size; ++i) {
       const uint64_t bits = random->next();
@@ -125,8 +125,8 @@ class Checker {
       // All sets refuse the same; a sample of them tells.
       std::unique_ptr<Interpreter> other;
       if (random_.one_in(8) && load(random_.pick(isas), 1, &other).ok()) {
-        fail(std::string(other->isa()) + " takes what " + isas.front() + " refuses: " +
-             status.message());
+        fail(std::string(other->isa()) + " takes what " + isas.front() +
+             " refuses: " + status.message());
       }
       return;
     }

@@ -1,5 +1,5 @@
-// What must hold of any blob: it is refused in words, or it gives the same bits on every instruction
-// set with any number of workers.
+// What must hold of any blob: it is refused in words, or it gives the same bits on every
+// instruction set with any number of workers.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,8 @@ namespace {
 
 double cells(const schema::WindowsT* windows) {
   double sum = 0;
-  const size_t count = windows == nullptr ? 0 : std::min(windows->begin.size(), windows->end.size());
+  const size_t count =
+      windows == nullptr ? 0 : std::min(windows->begin.size(), windows->end.size());
   for (size_t i = 0; i < count; ++i) {
     sum += std::max(0.0, double{1} * windows->end[i] - windows->begin[i]);
   }
@@ -27,8 +28,8 @@ double products(const Shape& y, double values) {
 // What a convolution pads of its input: rows by columns by channels.
 double padded(const schema::Conv2dT& conv, const Shape& x, const Shape& weight, const Shape& y) {
   if (x.size() != 4 || weight.size() != 4 || y.size() != 4) return 0;
-  const double columns = double{1} * y[2] * conv.stride_w + double{1} * weight[2] * conv.dilation_w +
-                         conv.pad_left + x[2];
+  const double columns = double{1} * y[2] * conv.stride_w +
+                         double{1} * weight[2] * conv.dilation_w + conv.pad_left + x[2];
   return double{1} * y[0] * y[1] * columns * (weight[1] + double{1}) * x[3];
 }
 

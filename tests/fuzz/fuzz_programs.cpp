@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kMostInstructions = 12;  // of two programs that are joined
 
-// Most programs stay small, so that there are many of them; some are as large as any that is loaded.
+// Most programs stay small, so that there are many of them; some are as large as any that is
+// loaded.
 double most_work(Random* random) {
   return random->one_in(1024) ? 4e6 : random->one_in(64) ? 2e5 : 1e4;
 }

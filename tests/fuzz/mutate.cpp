@@ -10,17 +10,29 @@ namespace vpu::fuzz {
 namespace {
 
 // Around the widths of vectors, tiles and blocks.
-const std::vector<int32_t> kSizes = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17,  24,   31,  32,
-                                     33, 47, 48, 49, 63, 64,  65,  80,  96,  127, 128, 129,  130, 160,
-                                     192, 255, 256, 257, 300, 511, 512, 513, 1000, 1025, 4096, 5000, 20000};
-const std::vector<int32_t> kIntegers = {-(1 << 31), -65536, -300, -129, -128, -127, -3, -2, -1, 0,
-                                        1,          2,      3,    7,    8,    127,  128, 255, 256,
-                                        65536,      1 << 30, std::numeric_limits<int32_t>::max()};
-const std::vector<float> kFloats = {0.0f,  0.5f,   0.25f, 0.125f, -0.5f, 1.0f,     -1.0f,
-                                    1e18f, -1e18f, 1e-30f, 1e-3f, 0.01f, 0.0078125f, 256.0f};
-const std::vector<float> kBadFloats = {1e30f, -1e30f, std::numeric_limits<float>::infinity(),
+const std::vector<int32_t> kSizes = {1,   2,   3,   4,    5,    7,    8,    9,    15,  16,  17,
+                                     24,  31,  32,  33,   47,   48,   49,   63,   64,  65,  80,
+                                     96,  127, 128, 129,  130,  160,  192,  255,  256, 257, 300,
+                                     511, 512, 513, 1000, 1025, 4096, 5000, 20000};
+const std::vector<int32_t> kIntegers = {-(1 << 31), -65536,
+                                        -300,       -129,
+                                        -128,       -127,
+                                        -3,         -2,
+                                        -1,         0,
+                                        1,          2,
+                                        3,          7,
+                                        8,          127,
+                                        128,        255,
+                                        256,        65536,
+                                        1 << 30,    std::numeric_limits<int32_t>::max()};
+const std::vector<float> kFloats = {0.0f,  0.5f,   0.25f,  0.125f, -0.5f, 1.0f,       -1.0f,
+                                    1e18f, -1e18f, 1e-30f, 1e-3f,  0.01f, 0.0078125f, 256.0f};
+const std::vector<float> kBadFloats = {1e30f,
+                                       -1e30f,
+                                       std::numeric_limits<float>::infinity(),
                                        -std::numeric_limits<float>::infinity(),
-                                       std::numeric_limits<float>::quiet_NaN(), 1e-45f};
+                                       std::numeric_limits<float>::quiet_NaN(),
+                                       1e-45f};
 const std::vector<int8_t> kZeroPoints = {-128, -127, -3, 0, 0, 1, 5, 126, 127};
 
 int32_t near(int32_t value, Random* random) {
@@ -65,8 +77,10 @@ struct Damage {
   void operator()(T& field) const {
     if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {
       const auto value = static_cast<int64_t>(random.pick(kIntegers));
-      field = static_cast<T>(random.one_in(2) ? value : static_cast<int64_t>(field) + random.between(-2, 2));
-      if (sizeof(T) == 8 && random.one_in(2)) field = static_cast<T>(random.next() >> random.below(64));
+      field = static_cast<T>(
+          random.one_in(2) ? value : static_cast<int64_t>(field) + random.between(-2, 2));
+      if (sizeof(T) == 8 && random.one_in(2))
+        field = static_cast<T>(random.next() >> random.below(64));
     } else {
       field = random.one_in(2) ? random.pick(kBadFloats) : random.pick(kFloats);
     }
@@ -271,7 +285,8 @@ class Changer {
     auto& arguments = random_.one_in(2) ? c_.program.inputs : c_.program.outputs;
     if (arguments.empty()) return;
     auto& order = arguments[random_.below(arguments.size())]->dim_order;
-    if (!order.empty()) std::swap(order[random_.below(order.size())], order[random_.below(order.size())]);
+    if (!order.empty())
+      std::swap(order[random_.below(order.size())], order[random_.below(order.size())]);
   }
 
   void toggle_residual() {

@@ -58,11 +58,12 @@ void place(Case* c, Random* random) {
     const size_t residual = inputs.size() > kResidual && inputs[kResidual] < lives.size()
                                 ? c->root(inputs[kResidual])
                                 : SIZE_MAX;
-    const bool takes_over = residual != SIZE_MAX && in_arena(*c, residual) &&
-                            lives[residual].last == i && bytes_of(c->tensor(residual)) == bytes &&
-                            std::count_if(inputs.begin(), inputs.end(),
-                                          [&](uint32_t k) { return c->root(k) == residual; }) == 1 &&
-                            random->one_in(2);
+    const bool takes_over =
+        residual != SIZE_MAX && in_arena(*c, residual) && lives[residual].last == i &&
+        bytes_of(c->tensor(residual)) == bytes &&
+        std::count_if(inputs.begin(), inputs.end(),
+                      [&](uint32_t k) { return c->root(k) == residual; }) == 1 &&
+        random->one_in(2);
     life.begin = takes_over ? lives[residual].begin : 0;
     // The lowest that is free; each neighbour in its way pushes it up.
     for (bool moved = !takes_over; moved;) {

@@ -37,10 +37,12 @@ class Settler {
   void run() {
     for (auto& tensor : c_.program.tensors) bound(&tensor->shape);
     defined_.assign(c_.program.tensors.size(), false);
+    fixed_ = defined_;
     for (auto& instruction : c_.program.instructions) {
       define_operands(*instruction);
       choose_output(*instruction);
       step(*instruction);
+      for (const uint32_t input : instruction->inputs) fix(input);
       defined_[instruction->output] = true;
     }
     settle_arguments(schema::Storage_Input, &c_.program.inputs);
@@ -55,8 +57,12 @@ class Settler {
 
   size_t add(const schema::TensorT& tensor, Bytes constant = {}, int32_t base = kNoBase) {
     defined_.push_back(base != kNoBase || tensor.storage == schema::Storage_Arena);
+    fixed_.push_back(false);
     return c_.add(tensor, std::move(constant), base);
   }
+
+  // Somebody relies on its shape from now on.
+  void fix(size_t index) { fixed_[index] = fixed_[c_.root(index)] = true; }
 
   // ---- What an instruction reads and writes.
 
@@ -108,7 +114,7 @@ class Settler {
 
   // Whether its shape may be another than it has.
   bool is_free(size_t index) {
-    return c_.root(index) == index && !defined_[index] &&
+    return c_.root(index) == index && !defined_[index] && !fixed_[index] &&
            (is_constant(index) || tensor(index).storage == schema::Storage_Input);
   }
 
@@ -132,8 +138,8 @@ class Settler {
     schema::TensorT view = tensor(operand);
     view.shape = wanted;
     const size_t root = c_.root(operand);
-    operand = static_cast<uint32_t>(
-        is_constant(root) ? add(view, c_.constants[root]) : add(view, {}, static_cast<int32_t>(root)));
+    operand = static_cast<uint32_t>(is_constant(root) ? add(view, c_.constants[root])
+                                                      : add(view, {}, static_cast<int32_t>(root)));
   }
 
   // As many operands as the instruction takes.
@@ -147,8 +153,7 @@ class Settler {
     if (i.inputs.size() > most) i.inputs.resize(most);
   }
 
-  void output(schema::InstructionT& i, Shape wanted,
-              schema::DType dtype = schema::DType_Int8) {
+  void output(schema::InstructionT& i, Shape wanted, schema::DType dtype = schema::DType_Int8) {
     bound(&wanted);
     shape(i.output) = std::move(wanted);
     tensor(i.output).dtype = dtype;
@@ -156,15 +161,17 @@ class Settler {
 
   // ---- Constants, which fill_constants gives their bytes.
 
-  // A constant operand of its own kind. Another instruction may read it as something else.
+  // A constant operand; a fresh one if another instruction reads it as something else.
   void constant(uint32_t& operand, schema::DType dtype, const Shape& wanted) {
-    if (!is_constant(operand)) {
+    const bool fits = tensor(operand).dtype == dtype && shape(operand) == wanted;
+    if (!is_constant(operand) || c_.root(operand) != operand || (fixed_[operand] && !fits)) {
       schema::TensorT fresh;
       fresh.storage = schema::Storage_Constant;
       operand = static_cast<uint32_t>(add(fresh));
     }
     tensor(operand).dtype = dtype;
     shape(operand) = wanted;
+    fix(operand);
   }
 
   void multiplier(float& value) {
@@ -210,7 +217,9 @@ class Settler {
       case schema::Op_Lookup:
         count(i, 2, 2);
         int8(i);
-        if (!require(i.inputs[1], {kTableSize})) constant(i.inputs[1], schema::DType_Int8, {kTableSize});
+        fix(i.inputs[0]);
+        if (!require(i.inputs[1], {kTableSize}))
+          constant(i.inputs[1], schema::DType_Int8, {kTableSize});
         return output(i, shape(i.inputs[0]));
       case schema::Op_MaxPool2d:
         return pool(i, op.AsMaxPool2d()->rows, op.AsMaxPool2d()->columns);
@@ -264,6 +273,7 @@ class Settler {
   // the output's shape or none.
   template <class Table>
   void weighted(schema::InstructionT& i, Table& table, const Shape& weight, const Shape& y) {
+    fix(i.inputs[0]);
     constant(i.inputs[1], schema::DType_Int8, weight);
     constant(i.inputs[2], schema::DType_Int32, {weight[0]});
     constant(i.inputs[3], schema::DType_Float32, {weight[0]});
@@ -283,8 +293,8 @@ class Settler {
     const Shape x = shape(i.inputs[0]);
     Shape weight = shape(i.inputs[1]);
     if (weight.size() != 4) weight = {random_.between(1, 40), 3, 3, x[3]};
-    for (int32_t* field : {&conv.stride_h, &conv.stride_w, &conv.dilation_h, &conv.dilation_w,
-                           &conv.groups}) {
+    for (int32_t* field :
+         {&conv.stride_h, &conv.stride_w, &conv.dilation_h, &conv.dilation_w, &conv.groups}) {
       *field = std::max(*field, 1);
     }
     conv.pad_top = std::max(conv.pad_top, 0);
@@ -328,6 +338,7 @@ class Settler {
     int8(i);
     const size_t rank = std::max<size_t>({2, shape(i.inputs[0]).size(), shape(i.inputs[1]).size()});
     for (uint32_t& input : i.inputs) require_rank(input, rank);
+    fix(i.inputs[0]);
     const Shape a = shape(i.inputs[0]);
     Shape b = shape(i.inputs[1]);
     b[rank - 2] = a[rank - 1];
@@ -436,6 +447,7 @@ class Settler {
       require_rank(i.inputs[k], y.size());
       Shape part = y;
       part[along] = shape(i.inputs[k])[along];
+      fix(i.inputs[k - 1]);
       if (!require(i.inputs[k], part)) i.inputs[k] = i.inputs[0];
     }
     y[along] = 0;
@@ -446,6 +458,7 @@ class Settler {
       if (index == -1) continue;
       auto operand = static_cast<uint32_t>(index);
       constant(operand, schema::DType_Int8, {kTableSize});
+      index = static_cast<int32_t>(operand);
     }
     output(i, y);
   }
@@ -494,6 +507,7 @@ class Settler {
     int8(i, 0, 1);
     table.axis = axis(table.axis, i.inputs[0]);
     multiplier(table.multiplier);
+    fix(i.inputs[0]);
     constant(i.inputs[1], schema::DType_Int32, {kTableSize});
     output(i, shape(i.inputs[0]));
   }
@@ -503,6 +517,7 @@ class Settler {
     int8(i, 0, 1);
     table.axis = axis(table.axis, i.inputs[0]);
     const int32_t channels = shape(i.inputs[0])[static_cast<size_t>(table.axis)];
+    fix(i.inputs[0]);
     for (size_t k = 1; k < 3; ++k) constant(i.inputs[k], schema::DType_Float32, {channels});
     clamp(table);
     output(i, shape(i.inputs[0]));
@@ -602,7 +617,8 @@ class Settler {
 
   Case& c_;
   Random& random_;
-  std::vector<bool> defined_;
+  std::vector<bool> defined_;  // by an instruction before
+  std::vector<bool> fixed_;
 };
 
 }  // namespace

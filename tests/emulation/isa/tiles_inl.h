@@ -86,8 +86,8 @@ void store(void* to, ptrdiff_t stride) {
 }
 
 // tdpbssd: c[m][n] += sum of a[m][k][0 .. 3] * b[k][n][0 .. 3], signed bytes into int32 that wrap.
-// The tiles are as large as they ever are, so that there is nothing for sanitizers to see; with them
-// it would take most of the time of whatever runs on tiles.
+// The tiles are as large as they ever are, so that there is nothing for sanitizers to see; with
+// them it would take most of the time of whatever runs on tiles.
 template <int c, int a, int b>
 __attribute__((no_sanitize("address", "undefined", "thread"))) void multiply_add() {
   static_assert(c != a && c != b && a != b, "the instruction takes three different tiles");
