@@ -1,5 +1,5 @@
-// libFuzzer on bytes: what is no program, or hardly one. Most inputs would end at the checksum, so
-// each is also tried with the right one, and as the FlatBuffer of a blob.
+// libFuzzer on bytes: what is no program, or hardly one. Most of it would end at the checksum, so
+// it is also tried with the right one, and in place of a blob's FlatBuffer.
 #include <algorithm>
 #include <cstdlib>
 
@@ -17,8 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(data, size);
   Bytes blob(data, data + size);
   seal(&blob);
-  check(blob.data(), blob.size());
-  blob = pack(Bytes(data + std::min<size_t>(size, 64), data + size), Bytes(1024));
-  check(blob.data(), blob.size());
+  if (!std::equal(blob.begin(), blob.end(), data)) {
+    check(blob.data(), blob.size());
+    blob = pack(Bytes(data + std::min<size_t>(size, 64), data + size), Bytes(1024));
+    check(blob.data(), blob.size());
+  }
   return 0;
 }
