@@ -14,25 +14,23 @@ const std::vector<int32_t> kSizes = {1,   2,   3,   4,    5,    7,    8,    9,  
                                      24,  31,  32,  33,   47,   48,   49,   63,   64,  65,  80,
                                      96,  127, 128, 129,  130,  160,  192,  255,  256, 257, 300,
                                      511, 512, 513, 1000, 1025, 4096, 5000, 20000};
-const std::vector<int32_t> kIntegers = {-(1 << 31), -65536,
-                                        -300,       -129,
-                                        -128,       -127,
-                                        -3,         -2,
-                                        -1,         0,
-                                        1,          2,
-                                        3,          7,
-                                        8,          127,
-                                        128,        255,
-                                        256,        65536,
-                                        1 << 30,    std::numeric_limits<int32_t>::max()};
+using Limits = std::numeric_limits<int32_t>;
+using Floats = std::numeric_limits<float>;
+const std::vector<int32_t> kIntegers = {-3,      -2,
+                                        -1,      0,
+                                        1,       2,
+                                        3,       7,
+                                        8,       127,
+                                        128,     255,
+                                        256,     65536,
+                                        1 << 30, Limits::max(),
+                                        -127,    -128,
+                                        -129,    -300,
+                                        -65536,  Limits::min()};
 const std::vector<float> kFloats = {0.0f,  0.5f,   0.25f,  0.125f, -0.5f, 1.0f,       -1.0f,
                                     1e18f, -1e18f, 1e-30f, 1e-3f,  0.01f, 0.0078125f, 256.0f};
-const std::vector<float> kBadFloats = {1e30f,
-                                       -1e30f,
-                                       std::numeric_limits<float>::infinity(),
-                                       -std::numeric_limits<float>::infinity(),
-                                       std::numeric_limits<float>::quiet_NaN(),
-                                       1e-45f};
+const std::vector<float> kBadFloats = {
+    1e30f, -1e30f, 1e-45f, Floats::infinity(), -Floats::infinity(), Floats::quiet_NaN()};
 const std::vector<int8_t> kZeroPoints = {-128, -127, -3, 0, 0, 1, 5, 126, 127};
 
 int32_t near(int32_t value, Random* random) {
