@@ -45,6 +45,13 @@ sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer
 	  tests/runtime/test_limits.py
 	$(SANITIZE) thread $(RUNNING) tests/runtime/test_concurrency.py
 
+FUZZ_SECONDS ?= 600
+
+.PHONY: fuzz
+fuzz: build/fuzz-corpus  ## Run random programs on every instruction set, with sanitizers. Needs Clang.
+	@echo "==> Fuzzing for $(FUZZ_SECONDS) seconds"
+	PATH="$(CURDIR)/$(BIN):$$PATH" tests/fuzz/run $(FUZZ_SECONDS) $<
+
 .PHONY: lint
 lint: build/typing  ## Check style and types.
 	@echo "==> Checking style and types"
@@ -84,6 +91,13 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "$(PYTHON) is older than 3.10; choose another with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# What fuzzing starts from.
+build/fuzz-corpus: $(VENV)/installed-test $(shell find backend -name '*.py') \
+    tests/fuzz/corpus.py tests/kernels/cases.py tests/ops/samples.py
+	@echo "==> Writing the programs that fuzzing starts from"
+	@rm -rf $@
+	$(BIN)/python -m tests.fuzz.corpus $@
 
 # The package as it is installed, which mypy cannot learn from an editable install.
 build/typing: $(VENV)/installed-test

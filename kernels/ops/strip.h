@@ -151,7 +151,7 @@ class Strip {
     pad(dst, begin);
     const int8_t* src = image + row * g_.row_stride() + columns_.position(begin, 0) * g_.channels;
     std::byte* to = dst + begin * pixel_bytes();
-    if (columns_.stride == 1 && pixel_channels() == g_.channels) {
+    if (columns_.stride == 1 && folded_rows_ == 1 && channels_ == g_.channels) {
       if (end > begin) isa_.pack_a(to, 0, src, 0, 1, (end - begin) * channels_);
     } else {
       isa_.pack_a(to, pixel_bytes(), src, columns_.stride * g_.channels, end - begin, channels_);
