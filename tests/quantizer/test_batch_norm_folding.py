@@ -12,6 +12,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from executorch_vpu import VpuQuantizer
 from executorch_vpu.quantizer import protect_batch_norms
+from executorch_vpu.quantizer import quantize as vpu_quantize
 
 from ..models import TinyConvNet
 from .graphs import (
@@ -111,6 +112,9 @@ REFUSED = {
         conv(3), nn.BatchNorm2d(4, track_running_stats=False)
     ),
     "weight norm": lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(conv(3)), norm()),
+    "linear, no affine": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(189, 4), nn.BatchNorm1d(4, affine=False)
+    ),
 }
 RIGHTLY_FOLDED = {
     "conv": lambda: ConvBnReLU(3, 4),
@@ -169,6 +173,7 @@ def test_what_torchao_refuses_works_under_protection(name: str) -> None:
         prepare(model, IMAGE)
     prepared = prepare_pt2e(protect_batch_norms(export(model, IMAGE)), VpuQuantizer())
     assert largest_error(model, prepared) < 1e-4
+    vpu_quantize(model, IMAGE, [IMAGE], progress=False)
 
 
 @pytest.mark.parametrize("name", RIGHTLY_FOLDED)
