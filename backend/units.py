@@ -17,6 +17,7 @@ from torch.fx import Graph, Node
 from .arguments import arguments, dtype_of, shape_of
 from .chains import Chain, find_chains
 from .constants import constant_of, is_constant
+from .dynamic import is_size
 from .namespace import aten_target, overload_of
 from .numerics import QParams
 from .program import INT8_MAX, INT8_MIN
@@ -46,8 +47,9 @@ def is_quantization(node: Node) -> bool:
 
 
 def is_op(node: Node) -> bool:
-    """Whether a node computes something: a call with a result, no quantize or dequantize."""
-    if node.op != "call_function":
+    """Whether a node computes something: a call with a result, no quantize or dequantize, nor the
+    computation of a shape."""
+    if node.op != "call_function" or is_size(node):
         return False
     target = overload_of(node)
     return target is None or (target not in _QUANTIZATION and _has_result(target))
