@@ -84,7 +84,7 @@ class Sizes:
             spec = shapes.dynamic_shapes(model, traced)
             program = torch.export.export(model, traced, dynamic_shapes=spec)
         except Exception as error:
-            raise ValueError(self._differs(self.calls[1], str(error))) from error
+            raise ValueError(self._differs(self.calls[1], str(error).split("\n\n")[0])) from error
         # Torch's guards refuse sizes of 1 that are right, and not all that are wrong: a branch on
         # a size of 1 is settled without one.
         exported = program.module(check_guards=False)
@@ -105,7 +105,9 @@ class Sizes:
             shapes = zip(_shapes(call), self.varying, strict=False)
             if all(shape[d] > 1 for shape, dims in shapes for d in dims):
                 return call
-        raise ValueError(self._differs(self.calls[1], "sizes of 1 are fixed"))
+        raise ValueError(
+            self._differs(self.calls[1], "both have sizes of 1 where the other has not")
+        )
 
     def _differs(self, call: Call, why: str) -> str:
         return (
