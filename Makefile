@@ -41,8 +41,16 @@ RUNNING := tests/kernels/test_instructions.py tests/kernels/test_threads.py
 .PHONY: sanitize
 sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer, UBSan and ThreadSanitizer.
 	@echo "==> Running the tests that run programs, with sanitizers"
-	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py
-	$(SANITIZE) thread $(RUNNING)
+	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py \
+	  tests/runtime/test_limits.py
+	$(SANITIZE) thread $(RUNNING) tests/runtime/test_concurrency.py
+
+FUZZ_SECONDS ?= 600
+
+.PHONY: fuzz
+fuzz: build/fuzz-corpus  ## Run random programs on every instruction set, with sanitizers. Needs Clang.
+	@echo "==> Fuzzing for $(FUZZ_SECONDS) seconds"
+	PATH="$(CURDIR)/$(BIN):$$PATH" tests/fuzz/run $(FUZZ_SECONDS) $<
 
 .PHONY: lint
 lint: build/typing  ## Check style and types.
@@ -83,6 +91,13 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "$(PYTHON) is older than 3.10; choose another with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# What fuzzing starts from.
+build/fuzz-corpus: $(VENV)/installed-test $(shell find backend -name '*.py') \
+    tests/fuzz/corpus.py tests/kernels/cases.py tests/ops/samples.py
+	@echo "==> Writing the programs that fuzzing starts from"
+	@rm -rf $@
+	$(BIN)/python -m tests.fuzz.corpus $@
 
 # The package as it is installed, which mypy cannot learn from an editable install.
 build/typing: $(VENV)/installed-test

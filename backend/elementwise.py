@@ -25,6 +25,12 @@ class BinaryOp(VpuOp):
         call = arguments(node)
         return [a for a in (call.input, call.other) if isinstance(a, Node)]
 
+    def number(self, node: Node) -> float | None:
+        """The number a call combines its tensor with; None if both operands are tensors."""
+        call = arguments(node)
+        numbers = [a for a in (call.input, call.other) if not isinstance(a, Node)]
+        return float(numbers[0]) if numbers else None
+
     def lower(self, unit: Unit, builder: ProgramBuilder) -> None:
         if len(unit.sources) == 1:  # with a number: a function of one tensor
             clamp = unit.output_clamp

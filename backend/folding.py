@@ -8,7 +8,6 @@ ops, its parts would look like activations, and torchao could not fold the weigh
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -79,11 +78,7 @@ def fold_constants(model: GraphModule, trained: bool = False) -> GraphModule:
             graph.erase_node(node)  # what export has checked of constants stays true
     computed = [node for node in graph.nodes if node in constants and node.op == "call_function"]
     values = _values(computed)
-    storable = {
-        node: value
-        for node, value in values.items()
-        if isinstance(value, torch.Tensor) and _worth_storing(node, value)
-    }
+    storable = _worth_storing(computed, values)
     left = {n for n in computed if n not in storable and isinstance(values[n], torch.Tensor)}
     folded = [
         node
@@ -116,22 +111,20 @@ def _values(computed: list[Node]) -> dict[Node, Any]:
     return values
 
 
-def _worth_storing(node: Node, value: torch.Tensor) -> bool:
-    made_of = [n for n in _sources(node) if n.op == "get_attr"]
-    stored = sum(tensor.numel() for n in made_of if (tensor := _tensor_of(n)) is not None)
-    return value.numel() <= max(stored, MAX_GROWN_ELEMENTS)
-
-
-def _sources(node: Node) -> Iterator[Node]:
-    """The node, and everything it is computed from."""
-    seen = {node: None}
-    stack = [node]
-    while stack:
-        for source in stack.pop().all_input_nodes:
-            if source not in seen:
-                seen[source] = None
-                stack.append(source)
-    return iter(seen)
+def _worth_storing(computed: list[Node], values: dict[Node, Any]) -> dict[Node, torch.Tensor]:
+    """The tensors among the values, but for those that are large and made of little."""
+    stored: dict[Node, int] = {}  # elements of the largest stored tensor that a node is made of
+    found: dict[Node, torch.Tensor] = {}
+    for node in computed:
+        made_of = [_tensor_of(source) for source in node.all_input_nodes if source.op == "get_attr"]
+        sizes = [tensor.numel() for tensor in made_of if tensor is not None]
+        sizes += [stored[source] for source in node.all_input_nodes if source in stored]
+        stored[node] = max(sizes, default=0)
+        value = values[node]
+        large_enough = max(stored[node], MAX_GROWN_ELEMENTS)
+        if isinstance(value, torch.Tensor) and value.numel() <= large_enough:
+            found[node] = value
+    return found
 
 
 def _replace(model: GraphModule, node: Node, value: torch.Tensor) -> None:
@@ -149,7 +142,7 @@ def _replace(model: GraphModule, node: Node, value: torch.Tensor) -> None:
         constant = model.graph.get_attr(name)
     constant.meta = dict(node.meta)
     fake = node.meta.get("val")
-    if isinstance(fake, torch.Tensor):
+    if isinstance(fake, torch.Tensor) and not fake.is_contiguous():
         constant.meta["val"] = fake.clone(memory_format=torch.contiguous_format)
     node.replace_all_uses_with(constant)
 

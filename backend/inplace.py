@@ -128,6 +128,11 @@ def _aliased(node: Node) -> Node | None:
     return None
 
 
+def is_view(node: Node) -> bool:
+    """Whether a call returns (part of) its operand's memory and computes nothing."""
+    return _aliased(node) is not None and not _is_mutable(node)
+
+
 def _operands(node: Node) -> Iterator[tuple[Any, Any]]:
     """Every argument of a call with what its schema says of aliasing."""
     overload = overload_of(node)

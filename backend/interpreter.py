@@ -17,8 +17,7 @@ from .installed import package_file
 Array = npt.NDArray[Any]
 
 _DTYPES = (np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.float32))  # by vpu_dtype
-_UNAVAILABLE = 3  # of vpu_code; the others are about what was passed
-_BLOB_ALIGNMENT = 16
+_UNAVAILABLE, _BUSY = 3, 5  # of vpu_code; the others are about what was passed
 _CACHE_LINE = 64
 
 
@@ -78,23 +77,34 @@ class VpuInterpreter:
 
     `blob` is what VpuBackend.preprocess makes of a subgraph. `isa` names the instruction set to run
     on; None is the VPU_ISA environment variable, else the best this CPU has. `threads` is how many
-    threads an execution uses.
+    threads an execution uses. `memory_limit` (bytes that loading may take) and `work_limit`
+    (operations of one execution) refuse a program that costs more; 0 is VPU_MEMORY_LIMIT and
+    VPU_WORK_LIMIT in the environment, else the defaults of vpu_limits in vpu.h.
     """
 
-    def __init__(self, blob: bytes, isa: str | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        blob: bytes,
+        isa: str | None = None,
+        threads: int = 1,
+        memory_limit: int = 0,
+        work_limit: int = 0,
+    ) -> None:
         if threads < 1:
             raise VpuValueError(f"threads must be at least 1, got {threads}")
         self._lib = _library()
-        data = _aligned(blob)
+        data = np.frombuffer(blob, np.uint8)
+        limits = _Limits(memory_limit, work_limit)
         self._threads = threads
         self._program: ctypes.c_void_p | None = None
         program = ctypes.c_void_p()
         _check(
-            self._lib.vpu_load(
+            self._lib.vpu_load_within(
                 data.ctypes.data,
                 data.size,
                 (isa or "").encode(),
                 threads,
+                ctypes.byref(limits),
                 ctypes.byref(program),
             )
         )
@@ -276,6 +286,10 @@ class _Instruction(ctypes.Structure):
     )
 
 
+class _Limits(ctypes.Structure):
+    _fields_ = (("memory", ctypes.c_uint64), ("work", ctypes.c_uint64))
+
+
 class _Isa(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -299,7 +313,10 @@ def _library() -> ctypes.CDLL:
         "vpu_isa_count": (size, []),
         "vpu_isa_at": (ctypes.c_int, [size, pointer]),
         "vpu_isa_peak": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int64, pointer, pointer]),
-        "vpu_load": (ctypes.c_int, [pointer, size, ctypes.c_char_p, integer, pointer]),
+        "vpu_load_within": (
+            ctypes.c_int,
+            [pointer, size, ctypes.c_char_p, integer, pointer, pointer],
+        ),
         "vpu_destroy": (None, [pointer]),
         "vpu_isa_of": (ctypes.c_char_p, [pointer]),
         "vpu_arena_bytes": (size, [pointer]),
@@ -326,12 +343,7 @@ def _check(code: int) -> None:
     if code == 0:
         return
     message = _text(_library().vpu_last_error())
-    raise (VpuError if code == _UNAVAILABLE else VpuValueError)(message)
-
-
-def _aligned(blob: bytes) -> npt.NDArray[np.uint8]:
-    view = np.frombuffer(blob, np.uint8)
-    return view if view.ctypes.data % _BLOB_ALIGNMENT == 0 else _at_cache_line(view)
+    raise (VpuError if code in (_UNAVAILABLE, _BUSY) else VpuValueError)(message)
 
 
 def _at_cache_line(array: Array) -> Array:

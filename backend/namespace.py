@@ -1,10 +1,12 @@
 """The `vpu::` operator namespace: planned nodes keep their ATen form on the way to the edge graph.
 
 `to_edge_transform_and_lower` decomposes ATen ops. A node the plan gave to the VPU is renamed to
-the operator of the same schema under `vpu::`, which nothing decomposes, so the partitioner and
-preprocess see the very overloads the plan was made of. A mirror is functional: an in-place or a
-view-returning ATen form returns a fresh tensor here, stored as ATen's own functional forms store
-theirs: `permute_copy` and its kind contiguous, whatever the view's strides were.
+the operator of the same schema under `vpu::`, which nothing decomposes and no other partitioner
+takes, so the partitioner and preprocess see the very overloads the plan was made of.
+
+A mirror is functional: an in-place or a view-returning ATen form returns a fresh tensor here,
+stored as ATen's own functional forms store theirs: `permute_copy` and its kind contiguous, whatever
+the view's strides were.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from torch.fx import Node
 from .memory_order import in_plain_order
 
 _LIBRARY = torch.library.Library("vpu", "DEF")
+# Of quantize and dequantize: apart, so that "vpu." in a profile means an op of the model.
+_QUANTIZED_LIBRARY = torch.library.Library("vpu_quantized", "DEF")
 _ATEN_OF: dict[OpOverload, OpOverload] = {}
 
 
@@ -28,34 +32,46 @@ def mirror_of(node: Node) -> OpOverload:
     """The operator under `vpu::` that a node's call is renamed to."""
     target = aten_target(node)
     assert target is not None, f"{node.format_node()} calls no operator"
-    # ATen takes a number where add.Tensor and its kind declare a tensor; a mirror must declare it.
+    # ATen takes a number where add.Tensor and its kind declare a tensor, and the plan puts a shape
+    # for a tensor of which only that is read; a mirror must declare them.
     given = zip(target._schema.arguments, node.args, strict=False)
-    numbers = [a.name for a, value in given if _is_tensor(a) and isinstance(value, (int, float))]
-    return _mirror(target, tuple(numbers))
+    others = [(a.name, _type_of(value)) for a, value in given if _is_tensor(a)]
+    return _mirror(target, tuple((name, type_) for name, type_ in others if type_ is not None))
 
 
 def _is_tensor(argument: torch.Argument) -> bool:
     return isinstance(argument.type, torch.TensorType)
 
 
+def _type_of(value: object) -> str | None:
+    """How a schema calls what stands for a tensor; None for a tensor."""
+    if isinstance(value, (int, float)):
+        return "Scalar"
+    return "int[]" if isinstance(value, (list, tuple)) else None
+
+
 @functools.cache
-def _mirror(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
+def _mirror(op: OpOverload, others: tuple[tuple[str, str], ...]) -> OpOverload:
     namespace, name = op._schema.name.split("::")
-    name = name if namespace == "aten" else f"{namespace}_{name}"  # others may use the same name
-    overload = "_".join((op._overloadname, *numbers))
-    qualified = name if overload == "default" else f"{name}.{overload}"
+    library = _QUANTIZED_LIBRARY if namespace == "quantized_decomposed" else _LIBRARY
+    if namespace != "aten" and library is _LIBRARY:
+        name = f"{namespace}_{name}"  # others may use the same name
+    # Other partitioners match by the name without its namespace; none knows these overloads.
+    overload = "_".join(("planned", op._overloadname.replace("default", "")))
+    overload = "_".join((overload.rstrip("_"), *(argument for argument, _ in others)))
+    qualified = f"{name}.{overload}"
     # "(a!)", "(a)" and "(a -> *)" mark aliasing: a mirror has none.
     signature = re.sub(r"\([a-z]!?(?: -> [^)]*)?\)", "", str(op._schema))
-    for number in numbers:
-        signature = re.sub(rf"Tensor {number}\b", f"Scalar {number}", signature)
-    _LIBRARY.define(qualified + signature[signature.index("(") :])
-    _LIBRARY.impl(qualified, _functional(op), "CompositeExplicitAutograd")
-    mirror: OpOverload = getattr(getattr(torch.ops.vpu, name), overload)
+    for argument, type_ in others:
+        signature = re.sub(rf"Tensor {argument}\b", f"{type_} {argument}", signature)
+    library.define(qualified + signature[signature.index("(") :])
+    library.impl(qualified, _functional(op, dict(others)), "CompositeExplicitAutograd")
+    mirror: OpOverload = getattr(getattr(getattr(torch.ops, library.ns), name), overload)
     _ATEN_OF[mirror] = op
     return mirror
 
 
-def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
+def _functional(op: OpOverload, others: dict[str, str]) -> Callable[..., torch.Tensor]:
     declared = op._schema.arguments
     written = [a.alias_info is not None and a.alias_info.is_write for a in declared]
     aliases = any(a.alias_info is not None for a in declared)
@@ -63,7 +79,18 @@ def _functional(op: OpOverload) -> Callable[..., torch.Tensor]:
     # for. All other aliasing forms are views: their strides say nothing of the result's order.
     is_view = aliases and not any(written) and all(a.name != "memory_format" for a in declared)
 
+    def placed(argument: torch.Argument, value: Any, on: torch.device) -> Any:
+        """A value as the op takes it where the operands are: when shapes are inferred that is not
+        the device that `to` and its kind name."""
+        if others.get(argument.name) == "int[]":
+            return torch.empty(value, device=on)
+        return on if argument.name == "device" and value is not None else value
+
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if isinstance(args[0], torch.Tensor):
+            on = args[0].device
+            args = tuple(placed(a, value, on) for a, value in zip(declared, args, strict=False))
+            kwargs = {a.name: placed(a, kwargs[a.name], on) for a in declared if a.name in kwargs}
         args = tuple(a.clone() if w else a for a, w in zip(args, written, strict=False))
         result: torch.Tensor = op(*args, **kwargs)
         if is_view:
@@ -93,5 +120,5 @@ def aten_target(node: Node) -> OpOverload | None:
 
 
 def is_mirror(node: Node) -> bool:
-    """Whether a node calls an operator of the `vpu::` namespace."""
+    """Whether a node calls an operator that a plan renamed."""
     return overload_of(node) in _ATEN_OF

@@ -123,6 +123,11 @@ class VpuOp(ABC):
         """Which of its operand's values a call with one activation operand tells apart."""
         return EVERYTHING
 
+    def factor(self, node: Node) -> float | None:
+        """The positive number a call with one activation operand multiplies it by, if that, or
+        adding a number, is all it does."""
+        return None
+
     def signs(self, node: Node) -> tuple[int, int] | None:
         """(1, 1) if the call adds its two activation operands, (1, -1) if it subtracts them."""
         return None

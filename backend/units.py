@@ -17,10 +17,12 @@ from torch.fx import Graph, Node
 from .arguments import arguments, dtype_of, shape_of
 from .chains import Chain, find_chains
 from .constants import constant_of, is_constant
+from .decomposed import is_decomposed, why_decomposed
 from .dynamic import is_size
 from .namespace import aten_target, overload_of
 from .numerics import QParams
 from .program import INT8_MAX, INT8_MIN
+from .regions import is_region, why_region
 from .table import VPU_OPS, OpTable
 
 _QD = torch.ops.quantized_decomposed
@@ -34,16 +36,16 @@ _QUANTIZATION = {QUANTIZE, DEQUANTIZE, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHAN
 
 
 def is_quantize(node: Node) -> bool:
-    return overload_of(node) is QUANTIZE
+    return aten_target(node) is QUANTIZE
 
 
 def is_dequantize(node: Node) -> bool:
-    return overload_of(node) is DEQUANTIZE
+    return aten_target(node) is DEQUANTIZE
 
 
 def is_quantization(node: Node) -> bool:
     """Whether a node quantizes or dequantizes, per tensor or per channel."""
-    return overload_of(node) in _QUANTIZATION
+    return aten_target(node) in _QUANTIZATION
 
 
 def is_op(node: Node) -> bool:
@@ -51,7 +53,7 @@ def is_op(node: Node) -> bool:
     computation of a shape."""
     if node.op != "call_function" or is_size(node):
         return False
-    target = overload_of(node)
+    target = aten_target(node)
     return target is None or (target not in _QUANTIZATION and _has_result(target))
 
 
@@ -177,6 +179,10 @@ def why_unknown(node: Node) -> str:
     target = aten_target(node)
     if target in VPU_OPS:
         return "left out of the ops given"
+    if is_region(node):
+        return why_region(node)
+    if is_decomposed(node):
+        return why_decomposed(node)
     if node.target is operator.getitem:
         return f"an output of {node.all_input_nodes[0].name}, which is on the CPU"
     return "not in the op table"
@@ -231,7 +237,7 @@ def _int8_problem(node: Node) -> str | None:
 def _weight_problem(weight: Node | None) -> str | None:
     if weight is None:
         return None
-    target = overload_of(weight)
+    target = aten_target(weight)
     if target is DEQUANTIZE:
         call = arguments(weight)
         if call.zero_point != 0 or call.dtype != torch.int8:

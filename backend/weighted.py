@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from .arguments import arguments
 from .constants import constant_of
-from .namespace import overload_of
+from .namespace import aten_target
 from .numerics import INT32_MAX, multiplier, store
 from .program import INT8_MAX, Operand, Tensor
 from .table import Link, VpuOp
@@ -85,7 +85,7 @@ def weights_of(unit: Unit, op: VpuOp) -> Weights:
     call = arguments(dequantize)
     weight = _array(dequantize.all_input_nodes[0])
     channels = weight.shape[0]
-    if overload_of(dequantize) is DEQUANTIZE:
+    if aten_target(dequantize) is DEQUANTIZE:
         scales = np.full(channels, call.scale, np.float64)
     else:
         scales = _array(call.scales).astype(np.float64)

@@ -7,7 +7,7 @@ set(schema "${PROJECT_SOURCE_DIR}/schema/vpu.fbs")
 
 add_custom_command(
   OUTPUT "${generated}/vpu_generated.h"
-  COMMAND "${flatc}" --cpp -o "${generated}" "${schema}"
+  COMMAND "${flatc}" --cpp ${VPU_OBJECT_API} -o "${generated}" "${schema}"
   DEPENDS "${schema}" "${flatc}"
   VERBATIM)
 add_custom_command(

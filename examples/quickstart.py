@@ -3,10 +3,9 @@
 import torch
 from executorch.exir import to_edge_transform_and_lower
 from executorch.runtime import Runtime
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import executorch_vpu.runtime  # registers VpuBackend with ExecuTorch's runtime in this process
-from executorch_vpu import VpuPartitioner, VpuQuantizer, partition_report
+from executorch_vpu import VpuPartitioner, partition_report, quantize
 
 model = torch.nn.Sequential(
     torch.nn.Conv2d(3, 16, 3, padding=1, bias=False),
@@ -19,10 +18,7 @@ model = torch.nn.Sequential(
 inputs = (torch.randn(1, 3, 32, 32),)
 
 # Quantize. Calibrate with images of your own where this has noise.
-prepared = prepare_pt2e(torch.export.export(model, inputs).module(), VpuQuantizer())
-for _ in range(16):
-    prepared(torch.randn(1, 3, 32, 32))
-quantized = convert_pt2e(prepared)
+quantized = quantize(model, inputs, [torch.randn(1, 3, 32, 32) for _ in range(16)])
 
 # What will run where, and why.
 print(partition_report(quantized, inputs))

@@ -17,18 +17,14 @@ from torch.fx import GraphModule, Node
 from ..backend.namespace import is_mirror, overload_of
 from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
-from ..backend.units import QUANTIZE_PER_CHANNEL, is_quantization
+from ..backend.units import QUANTIZE_PER_CHANNEL, is_op
 from ..backend.vpu_backend import VpuBackend
+from .inputs import order_warnings, strided_inputs, take_contiguous
 from .plan import check_min_ops, make_plan
+from .ranges import range_warnings
 from .rewrite import Boundary, check_boundary, tag_of, write_plan
 
 logger = logging.getLogger(__name__)
-
-
-def _can_be_planned(node: Node) -> bool:
-    """Whether a node is of the kinds a plan marks. Functionalization makes the views of a buffer
-    anew where they are read after a write, and gives them the mark of the reader."""
-    return is_mirror(node) or is_quantization(node)
 
 
 def _refuse_unfolded_weights(program: ExportedProgram) -> None:
@@ -79,21 +75,32 @@ class VpuPartitioner(Partitioner):
         """Makes the plan and writes it into a copy of the graph; the caller's program is kept.
 
         Raises:
-            ValueError: the program quantizes a weight when it runs, which ExecuTorch cannot.
+            ValueError: the program quantizes a weight when it runs, which ExecuTorch cannot;
+                another VpuPartitioner has planned it; or it works for no inputs but such as lie
+                in memory like the examples, which the runtime does not give.
         """
         self._hook_ran = True
         _refuse_unfolded_weights(exported_program)
+        if any(is_mirror(node) for node in exported_program.graph.nodes):
+            raise ValueError(
+                "Another VpuPartitioner has planned this program already: give one of them all "
+                "the ops the VPU has. Partitioners of other backends may stand before and behind "
+                "it in the list."
+            )
         plan = make_plan(exported_program, self._ops, self._min_ops)
+        strided = strided_inputs(plan.graph, exported_program)
+        for warning in (*order_warnings(strided), *range_warnings(plan)):
+            logger.warning(warning)
         if not plan.subgraphs:
             logger.warning(
                 "Nothing to delegate to the VPU: all %d ops stay on the CPU. "
                 "executorch_vpu.partition_report() says why.",
                 len(plan.ops),
             )
-            return exported_program
         prefix = f"vpu{next(self._programs)}"
         self._planned.update(write_plan(plan, prefix, self._boundary))
         module = GraphModule(exported_program.graph_module, plan.graph)
+        take_contiguous(module, strided)
         module.meta.update(exported_program.graph_module.meta)
         return exported_program._update(module, exported_program.graph_signature)
 
@@ -112,15 +119,20 @@ class VpuPartitioner(Partitioner):
         found: dict[str, int] = {}
         strays: list[Node] = []
         for node in exported_program.graph.nodes:
-            tag = tag_of(node) if _can_be_planned(node) else None
-            if tag is not None:
-                node.meta["delegation_tag"] = tag
-            if is_mirror(node):
-                found[tag or ""] = found.get(tag or "", 0) + 1
-                strays += [node] if tag is None else []
+            # Functionalization makes the views of a buffer anew where they are read after a write,
+            # and gives them the reader's mark: only what was renamed is of the plan.
+            if not is_mirror(node):
+                continue
+            tag = tag_of(node)
+            if tag is None:
+                strays.append(node)
+                continue
+            node.meta["delegation_tag"] = tag
+            if is_op(node):
+                found[tag] = found.get(tag, 0) + 1
         self._check(found, strays)
         tag_constant_data(exported_program)
-        tags = dict.fromkeys((tag for tag in found if tag), self._delegation)
+        tags = dict.fromkeys(found, self._delegation)
         return PartitionResult(exported_program, tags)
 
     def _check(self, found: dict[str, int], strays: list[Node]) -> None:

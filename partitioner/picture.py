@@ -27,6 +27,7 @@ _CPU = {"color": "#B02525", "fillcolor": "#FFECEC"}
 _ENDS = {"shape": "ellipse", "style": "filled", "color": "#1864AB", "fillcolor": "#E7F5FF"}
 _CROSSING = {"style": "dashed", "color": _CPU["color"], "fontcolor": _CPU["color"]}
 _BETWEEN = {"style": "dotted", "color": _VPU["color"], "fontcolor": _VPU["color"]}
+_WARNING_WIDTH = 100
 _REASON_WIDTH, _REASON_LINES = 42, 2  # longer ones are cut; the tooltip has all of it
 
 
@@ -102,6 +103,8 @@ def _add_ops(graph: graphviz.Digraph, report: PartitionReport) -> dict[str, str]
 def _title(report: PartitionReport) -> str:
     first, *others = map(escape, headline(report))
     lines = [f"<B>{first}</B>", *(_small(line) for line in others)]
+    for warning in report.warnings:
+        lines += [_small(escape(line)) for line in wrap(f"Warning: {warning}", _WARNING_WIDTH)]
     legend = "green box: a VPU subgraph · red: on the CPU, and why · dashed: crossing, int8 bytes"
     return f"<{'<BR/>'.join([*lines, _small(legend)])}<BR/> >"
 

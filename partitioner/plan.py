@@ -10,12 +10,14 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from ..backend.constants import attach_constants
 from ..backend.grouping import ONLY_MOVES_DATA, Item, convex_groups, only_moves_data
+from ..backend.namespace import aten_target
 from ..backend.ops import VPU_OPS
 from ..backend.table import OpTable
 from ..backend.units import Unit, find_units, is_op
@@ -74,8 +76,17 @@ def make_plan(
     graph = copy.deepcopy(program.graph)
     for original, copied in zip(program.graph.nodes, graph.nodes, strict=True):
         copied.name = original.name  # a copy renames "input"; the signature knows nodes by name
+    _drop_assertions(graph)
     attach_constants(graph, program)
     return plan_graph(graph, table, min_ops)
+
+
+def _drop_assertions(graph: Graph) -> None:
+    """Erases what `to()` and `type_as()` assert of a tensor's type: known from the export, and a
+    reader on the CPU of what may never leave the VPU."""
+    for node in list(graph.nodes):
+        if aten_target(node) is torch.ops.aten._assert_tensor_metadata.default:
+            graph.erase_node(node)
 
 
 def check_min_ops(min_ops: int) -> None:

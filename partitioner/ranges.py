@@ -12,37 +12,39 @@ from ..backend.units import MAX_SCALE, is_quantize, qparams, source_of
 from .plan import Plan
 
 FEWEST_LEVELS = 16
+_NAMES_SHOWN = 5
 # What torchao's observers give for a tensor that they have never seen; and their smallest scale.
 _NEVER_OBSERVED = QParams(1.0, 0)
 _SMALLEST_SCALE = torch.finfo(torch.float32).eps
 
 
 def range_warnings(plan: Plan) -> Iterator[str]:
-    """A sentence for every range that was not measured, or that int8 can hardly hold."""
-    told: set[str] = set()
+    """A sentence for every kind of range that was not measured, or that int8 can hardly hold."""
+    named: dict[str, dict[str, None]] = {}
     for node in plan.graph.nodes:
-        if not is_quantize(node):
-            continue
-        problem, name = _problem(qparams(node)), name_of(source_of(node))
-        if problem is not None and name not in told:
-            told.add(name)
-            yield f"{name} {problem}"
+        problem = _problem(qparams(node)) if is_quantize(node) else None
+        if problem is not None:
+            named.setdefault(problem, {})[name_of(source_of(node))] = None
+    for problem, names in named.items():
+        shown = list(names)[:_NAMES_SHOWN]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        yield f"{', '.join(shown)}{more}: {problem}"
 
 
 def _problem(q: QParams) -> str | None:
     if q == _NEVER_OBSERVED:
         return (
-            "was never observed in calibration (scale 1, zero point 0): what the VPU computes of "
-            "it means nothing. Run the prepared model on calibration data before convert_pt2e."
+            "never observed in calibration (scale 1, zero point 0), so that what the VPU computes "
+            "means nothing. Run the prepared model on calibration data before convert_pt2e."
         )
     if q.scale <= _SMALLEST_SCALE:
         return (
-            f"has the smallest scale there is, {q.scale:.3g}: its values become zero, or nearly. "
+            f"the smallest scale there is, {_SMALLEST_SCALE:.3g}: values become zero, or nearly. "
             "Scale the tensor up."
         )
     if q.scale > MAX_SCALE:
         return (
-            f"has the scale {q.scale:.3g}: the calibration has seen huge values, beside which "
+            f"a scale above {MAX_SCALE:.3g}: the calibration has seen huge values, beside which "
             "all others vanish. Scale the tensor down, or mask with a smaller number."
         )
     return None

@@ -17,11 +17,15 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from ..backend.decomposed import is_decomposed
 from ..backend.namespace import aten_target
+from ..backend.regions import is_region
 from ..backend.units import is_quantize
 from . import picture, text
 from .flow import Edge, Shape, Transfer, find_edges, find_transfers, shape_of_value
+from .inputs import order_warnings, strided_inputs
 from .plan import Plan, make_plan
+from .ranges import narrow_parts, range_warnings
 from .rewrite import Boundary, check_boundary
 
 if TYPE_CHECKING:
@@ -109,6 +113,7 @@ class PartitionReport:
         edges: every value an op or the output reads, crossing or not.
         transfers: what the delegates take and give at run time.
         hints: advice in words, for programs that leave something to be desired.
+        warnings: what will not be as one may expect at run time, in words.
     """
 
     ops: tuple[Op, ...]
@@ -116,6 +121,7 @@ class PartitionReport:
     edges: tuple[Edge, ...]
     transfers: tuple[Transfer, ...]
     hints: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def crossings(self) -> tuple[Edge, ...]:
@@ -160,7 +166,7 @@ class PartitionReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as what `json.dumps` takes: `summary` (see Summary), `ops`, `subgraphs`,
-        `reasons`, `crossings`, `transfers`, `hints`."""
+        `reasons`, `crossings`, `transfers`, `hints`, `warnings`."""
         report = {
             "summary": asdict(self.summary),
             "ops": [asdict(op) for op in self.ops],
@@ -178,6 +184,7 @@ class PartitionReport:
             ],
             "transfers": [asdict(transfer) for transfer in self.transfers],
             "hints": self.hints,
+            "warnings": self.warnings,
         }
         plain: dict[str, Any] = json.loads(json.dumps(report))  # tuples become lists
         return plain
@@ -251,7 +258,9 @@ def partition_report(
             `min_ops` or `boundary` is out of range.
     """
     check_boundary(boundary)
-    return _describe(make_plan(_exported(model, inputs), ops, min_ops), boundary)
+    program = _exported(model, inputs)
+    plan = make_plan(program, ops, min_ops)
+    return _describe(plan, boundary, tuple(_warnings(plan, program)))
 
 
 def _exported(model: object, inputs: object) -> ExportedProgram:
@@ -284,7 +293,7 @@ def _has_observers(model: torch.nn.Module) -> bool:
     return any(isinstance(module, (FakeQuantizeBase, ObserverBase)) for module in model.modules())
 
 
-def _describe(plan: Plan, boundary: Boundary) -> PartitionReport:
+def _describe(plan: Plan, boundary: Boundary, warnings: Iterable[str]) -> PartitionReport:
     on_vpu = {
         node: (subgraph.index, unit.name)
         for subgraph in plan.subgraphs
@@ -300,9 +309,9 @@ def _describe(plan: Plan, boundary: Boundary) -> PartitionReport:
         for subgraph in plan.subgraphs
     )
     edges = tuple(find_edges(plan))
-    hints = tuple(_hints(plan))
+    hints, warnings = tuple(_hints(plan)), tuple(warnings)
     transfers = tuple(find_transfers(plan, boundary))  # the last: it uses the plan up
-    return PartitionReport(ops, subgraphs, edges, transfers, hints)
+    return PartitionReport(ops, subgraphs, edges, transfers, hints, warnings)
 
 
 def _describe_op(node: Node, on_vpu: tuple[int, str] | None, reason: str | None) -> Op:
@@ -314,8 +323,25 @@ def _describe_op(node: Node, on_vpu: tuple[int, str] | None, reason: str | None)
     return Op(node.name, op, "VPU", shape, *on_vpu)
 
 
+def _warnings(plan: Plan, program: ExportedProgram) -> Iterable[str]:
+    yield from order_warnings(strided_inputs(plan.graph, program))
+    yield from range_warnings(plan)
+    yield from narrow_parts(plan)
+
+
 def _hints(plan: Plan) -> Iterable[str]:
-    if plan.ops and not any(is_quantize(node) for node in plan.graph.nodes):
+    decomposed = next((node for node in plan.ops if is_decomposed(node)), None)
+    if decomposed is not None:
+        yield (
+            f"The program looks decomposed: it calls {decomposed.name}. Give VpuPartitioner, and "
+            "this report, the program as torch.export gives it, before run_decompositions()."
+        )
+    elif any(is_region(node) for node in plan.ops):
+        yield (
+            "Nothing inside a region (torch.no_grad(), torch.autocast, control flow) is quantized "
+            "or delegated. The reasons above say what helps."
+        )
+    elif plan.ops and not any(is_quantize(node) for node in plan.graph.nodes):
         yield (
             "The program is not quantized. Run it through prepare_pt2e with VpuQuantizer, "
             "calibrate, convert_pt2e, and export again."

@@ -1,8 +1,9 @@
 """Writing a plan into its graph, so that it survives the way to the edge dialect.
 
 Every node of a subgraph is marked in `meta["custom"]`, the one key that edge conversion keeps, and
-planned ops move to the `vpu::` namespace, where nothing decomposes them. Where a value is shared
-with the outside, the quantize or dequantize at the boundary is doubled: each subgraph owns its own.
+moves to the `vpu::` namespace, where nothing decomposes it and no other partitioner takes it. Where
+a value is shared with the outside, the quantize or dequantize at the boundary is doubled: each
+subgraph owns its own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Literal, get_args
 
 from torch.fx import Graph, Node, map_arg
 
+from ..backend.arguments import shape_of
+from ..backend.constants import is_constant
 from ..backend.namespace import mirror_of
-from ..backend.units import Unit, is_dequantize, is_quantize
+from ..backend.units import Unit, is_dequantize, is_quantization, is_quantize
 from .plan import Plan
 
 Boundary = Literal["float", "int8"]
 _KEY = "vpu_subgraph"
+_ORIGIN = ("stack_trace", "nn_module_stack")
 
 
 def check_boundary(boundary: str) -> None:
@@ -43,6 +47,7 @@ def write_plan(plan: Plan, prefix: str, boundary: Boundary) -> dict[str, list[st
     """
     computed = {unit.quantize for subgraph in plan.subgraphs for unit in subgraph.units}
     tags = {f"{prefix}_{subgraph.index}": subgraph for subgraph in plan.subgraphs}
+    _complete_origins(plan.graph)
     for tag, subgraph in tags.items():
         dequantizes = [node for unit in subgraph.units for node in _mark_unit(unit, tag)]
         if boundary == "float":
@@ -53,6 +58,18 @@ def write_plan(plan: Plan, prefix: str, boundary: Boundary) -> dict[str, list[st
         }
         _take_output_dequantizes(quantizes, plan.graph)
     return {tag: [node.name for node in subgraph.ops] for tag, subgraph in tags.items()}
+
+
+def _complete_origins(graph: Graph) -> None:
+    """Says of every quantize and dequantize which line of the model it belongs to, where torchao
+    has not: that of the op beside it. ExecuTorch's `emit_stacktrace` wants it of each node."""
+    for node in graph.nodes:
+        if is_quantization(node):
+            beside = [*node.all_input_nodes, *node.users]
+            for key in _ORIGIN:
+                known = next((n.meta[key] for n in beside if n.meta.get(key)), None)
+                if known and not node.meta.get(key):
+                    node.meta[key] = known
 
 
 def _mark_unit(unit: Unit, tag: str) -> list[Node]:
@@ -67,11 +84,25 @@ def _mark_unit(unit: Unit, tag: str) -> list[Node]:
         dequantizes.append(weight)
     owned = {node: _owned(node, len(readers[node])) for node in dequantizes}
     _replace_inputs(members, owned)
-    for node in unit.nodes:
-        node.target = mirror_of(node)
+    if unit.chain is not None:
+        bias = unit.chain.op.bias(unit.root)
+        computed_with = {*members, *owned.values(), *([] if bias is None else [bias])}
+        for node in unit.nodes:
+            _name_shapes(node, computed_with)
     for node in (*owned.values(), *members):
         _mark(node, tag)
     return list(owned.values())
+
+
+def _name_shapes(node: Node, computed_with: set[Node]) -> None:
+    """Puts its shape for an operand of which a call reads no more, such as view_as's second: the
+    tensor itself need not come to the VPU."""
+    node.args = tuple(
+        list(shape_of(arg))
+        if isinstance(arg, Node) and arg not in computed_with and not is_constant(arg)
+        else arg
+        for arg in node.args
+    )
 
 
 def _take_input_quantizes(dequantizes: list[Node], computed: set[Node], tag: str) -> None:
@@ -121,4 +152,5 @@ def _replace_inputs(readers: Iterable[Node], replacement: Mapping[Node, Node]) -
 
 
 def _mark(node: Node, tag: str) -> None:
+    node.target = mirror_of(node)
     node.meta["custom"] = {**node.meta.get("custom", {}), _KEY: tag}

@@ -29,6 +29,7 @@ def to_text(report: PartitionReport, width: int) -> str:
 def tables(report: PartitionReport) -> Group:
     """The tables; rich shows them in colour."""
     parts: list[RenderableType] = [Text(line) for line in headline(report)]
+    parts += [Text(f"Warning: {warning}") for warning in report.warnings]
     parts.append(_ops(report))
     if report.reasons:
         parts.append(_reasons(report))

@@ -23,6 +23,7 @@ from torch.fx import GraphModule, Node
 from ..backend.arguments import arguments
 from ..backend.folding import fold_constants
 from ..backend.namespace import aten_target
+from ..backend.regions import dissolve_regions
 
 aten = torch.ops.aten
 _MARK = "vpu_keeps_batch_norm"
@@ -35,9 +36,11 @@ def protect_batch_norms(model: GraphModule) -> GraphModule:
         prepared = prepare_pt2e(model, VpuQuantizer())
 
     Puts a no-op before each of them, which VpuQuantizer takes out again; they run as ops of their
-    own. Weights that are computed from constants are computed, so that they fold. Models without
-    such a batch norm or weight are unchanged. Changes `model` in place and returns it.
+    own. Regions such as `torch.no_grad()` are dissolved, and weights that are computed from
+    constants are computed, so that their batch norms fold. Other models are unchanged. Changes
+    `model` in place and returns it.
     """
+    dissolve_regions(model)
     norms = [node for node in model.graph.nodes if _is_batch_norm(node)]
     fold_constants(model, trained=any(arguments(norm).training for norm in norms))
     folded: set[Node] = set()

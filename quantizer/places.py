@@ -150,10 +150,11 @@ class Place(ObserverBase):
             return None
         seen = self.seen
         if seen.calls == 0:
-            return (
+            never = (
                 f"{self.name} was never observed: its parameters mean nothing. Run the prepared "
                 "model on calibration data before convert_pt2e."
             )
+            return None if _has_range(self.measure) else never
         if seen.ignored is not None:
             return (
                 f"{self.name} holds {seen.ignored:.3g}, which no int8 range can: it saturates at "
@@ -204,6 +205,14 @@ class Place(ObserverBase):
                 self._measure_operands(place.sum, least, total)
 
 
+def _has_range(measure: nn.Module) -> bool:
+    """Whether an observer has a range that this process has not seen it measure: a state loaded."""
+    low, high = getattr(measure, "min_val", None), getattr(measure, "max_val", None)
+    if not isinstance(low, Tensor) or not isinstance(high, Tensor) or low.numel() == 0:
+        return False
+    return bool((low <= high).all())
+
+
 def floor(x: Tensor, reads: Reads) -> Tensor:
     """The least value of `x`, or of each row of it, that a reader tells apart."""
     if reads.dim is None or not x.numel():
@@ -213,7 +222,7 @@ def floor(x: Tensor, reads: Reads) -> Tensor:
 
 def cut(x: Tensor, reads: Reads) -> Tensor:
     """`x` without what no reader tells apart. NaN stays NaN."""
-    if reads is EVERYTHING:
+    if reads == EVERYTHING:
         return x
     least = floor(x, reads)
     # A row of nothing but -inf has no floor; that is an error, which shows.

@@ -29,6 +29,7 @@ from ..backend.namespace import aten_target
 from ..backend.naming import name_of
 from ..backend.ops import VPU_OPS
 from ..backend.program import INT8_MAX, INT8_MIN
+from ..backend.regions import dissolve_regions
 from ..backend.table import Link, OutputRange
 from ..backend.units import is_op, why_unknown
 from .batch_norms import is_barrier
@@ -101,8 +102,9 @@ class VpuQuantizer(Quantizer):
         )
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Computes what depends on constants alone, and erases what computes nothing (dropout in
-        eval mode), so that it does not stand between the ops of a unit."""
+        """Dissolves regions, computes what depends on constants alone, and erases what computes
+        nothing (dropout in eval mode), so that it does not stand between the ops of a unit."""
+        dissolve_regions(model)
         fold_constants(model, trained=self._is_qat)
         for node in list(model.graph.nodes):
             if _is_eval_dropout(node) or is_barrier(node):
@@ -118,9 +120,9 @@ class VpuQuantizer(Quantizer):
         constant = constant_nodes(model.graph)
         kept = {}
         for node in model.graph.nodes:
-            if node not in chains or node in constant:
+            if node not in chains:
                 continue
-            reason = _problem(chains[node], state)
+            reason = _FOLDED if node in constant else _problem(chains[node], state)
             if reason is None:
                 kept[node] = chains[node]
             else:
@@ -212,6 +214,9 @@ class VpuQuantizer(Quantizer):
                 qscheme=torch.per_tensor_affine,
             )
         return self._activation
+
+
+_FOLDED = "it depends on parameters alone: torchao folds it into what it quantizes"
 
 
 def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:

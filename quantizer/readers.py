@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -28,10 +29,29 @@ from .places import Calibration, Place, Sum
 
 
 class Readers:
-    """Who reads what of the tensors of a float graph, of which `chains` will be quantized."""
+    """Who reads what of the tensors of a float graph, of which `chains` will be quantized.
 
-    def __init__(self, chains: Iterable[Chain]) -> None:
+    Args:
+        chains: in topological order.
+    """
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
         self._chain_of = {node: chain for chain in chains for node in chain.nodes}
+        # What is read of a chain's output, also behind ops that leave its rows as they are.
+        self._read_of: dict[Node, Reads] = {}
+        # Those that only sums read. Where a row is cut depends on the other operand then.
+        self._in_sums: set[Node] = set()
+        for chain in reversed(chains):  # readers first
+            value = chain.last
+            in_sums = {self.reads_of_sum(reader) != EVERYTHING for reader in value.users}
+            if in_sums == {True}:
+                self._in_sums.add(value)
+                self._read_of[value] = _union(map(self.reads_of_sum, value.users))
+            elif True in in_sums:
+                self._read_of[value] = EVERYTHING
+            else:
+                found = (self._read_by(reader, value) for reader in value.users)
+                self._read_of[value] = _union(found)
 
     def hands_on(self, reader: Node) -> bool:
         """Whether a reader only moves or selects values, whose own result is measured instead."""
@@ -39,10 +59,15 @@ class Readers:
         return chain is not None and chain.op.output_range is OutputRange.SHARED
 
     def reads(self, reader: Node) -> Reads:
-        """What a reader of one activation operand tells apart."""
+        """What a reader of one activation operand tells apart. One that only scales it tells apart
+        what is told apart of its own result."""
         chain = self._chain_of.get(reader)
         if chain is None or reader is not chain.root or len(chain.op.activations(reader)) != 1:
             return EVERYTHING
+        factor = chain.op.factor(reader)
+        if factor is not None:
+            beyond = EVERYTHING if chain.last in self._in_sums else self._read_of[chain.last]
+            return replace(EVERYTHING, dim=beyond.dim, depth=beyond.depth / factor)
         return _normalized(chain.op.reads(reader), reader)
 
     def reads_of_sum(self, reader: Node) -> Reads:
@@ -50,42 +75,34 @@ class Readers:
         lowers no floor. EVERYTHING if it is none."""
         chain = self._chain_of.get(reader)
         summed = chain is not None and reader is chain.root and chain.op.signs(reader) is not None
-        if chain is None or not summed or chain.residual is not None:
+        if chain is None or not summed:
             return EVERYTHING
-        return self._reads_through(chain.last, 0)
+        return self._read_of[chain.last]
 
     def may_saturate(self, chain: Chain, sentinel: float) -> bool:
         """Whether a number that stands for "never", brought in by a call, may be any other of its
         sign that is large enough, because nobody reads it as it is."""
         if chain.op.signs(chain.root) is not None:
             return _is_cut(self.reads_of_sum(chain.root), sentinel)
-        return self._saturates(chain.last, sentinel)
-
-    def _saturates(self, value: Node, sentinel: float) -> bool:
-        for reader in value.users:
-            chain = self._chain_of.get(reader)
-            if chain is None or not (
-                (chain.op.takes_largest and sentinel < 0)
-                or _is_cut(self.reads(reader), sentinel)
-                or _is_cut(self.reads_of_sum(reader), sentinel)
-                or (self.hands_on(reader) and self._saturates(reader, sentinel))
-            ):
-                return False
+        holders = [chain.last]
+        for holder in holders:
+            for reader in holder.users:
+                by = self._chain_of.get(reader)
+                largest = by is not None and by.op.takes_largest and sentinel < 0
+                read = (self.reads(reader), self.reads_of_sum(reader))
+                if largest or any(_is_cut(part, sentinel) for part in read):
+                    continue
+                if not self.hands_on(reader):
+                    return False
+                holders.append(reader)
         return True
 
-    def _reads_through(self, value: Node, depth: int) -> Reads:
-        """What is read of a tensor, also behind ops that leave its rows as they are."""
-        if depth > _LONGEST_PATH:
+    def _read_by(self, reader: Node, value: Node) -> Reads:
+        if not self.hands_on(reader):
+            return self.reads(reader)
+        if reader in self._in_sums:
             return EVERYTHING
-        found = []
-        for reader in value.users:
-            if self.hands_on(reader):
-                beyond = self._reads_through(reader, depth + 1)
-                found.append(_before(beyond, reader, value))
-            else:
-                own = self.reads(reader)
-                found.append(self.reads_of_sum(reader) if own is EVERYTHING else own)
-        return _union(found)
+        return _before(self._read_of[reader], reader, value)
 
 
 def measure_as_read(chains: Sequence[Chain], observers: dict[EdgeOrNode, nn.Module | None]) -> None:
@@ -148,7 +165,7 @@ class _Placement:
         reads = self._readers.reads_of_sum(chain.root)
         signs = chain.op.signs(chain.root)
         whole = self._place_at(chain.last)
-        if reads is EVERYTHING or signs is None or whole is None:
+        if reads == EVERYTHING or signs is None or whole is None:
             return
         values = chain.op.activations(chain.root)
         found = [self._place_at((value, chain.root)) for value in values]
@@ -160,7 +177,7 @@ class _Placement:
             place.keeps = True
             direct = self._direct(place.measure, value)
             place.awaits_sum = all(
-                self._readers.reads_of_sum(reader) is not EVERYTHING for reader in direct
+                self._readers.reads_of_sum(reader) != EVERYTHING for reader in direct
             )
             if place.awaits_sum and isinstance(place.measure, FakeQuantizeBase):
                 # In training the sum is not known yet. Twice the depth is there for what the other
@@ -172,9 +189,6 @@ class _Placement:
         if found is None and isinstance(key, tuple):
             found = self._observers.get(key[0])
         return found if isinstance(found, Place) else None
-
-
-_LONGEST_PATH = 16  # of ops that only move data; longer ones are taken to be read whole
 
 
 def _is_cut(reads: Reads, sentinel: float) -> bool:

@@ -8,6 +8,7 @@ from torch.fx import Graph, Node
 
 from ..backend.chains import Chain
 from ..backend.grouping import ONLY_MOVES_DATA, Item, convex_groups, only_moves_data
+from ..backend.inplace import is_view
 from .readers import Readers
 from .sentinels import brings_in, sentinel_of
 
@@ -36,7 +37,7 @@ def worthwhile(graph: Graph, chains: Iterable[Chain]) -> tuple[list[Chain], dict
     for chain in list(kept.values()):
         if chain.op.joins and not chain.moves_data and _is_output(chain.last, moving):
             leave(chain, JOINS_OUTPUTS)
-    readers = Readers(kept.values())
+    readers = Readers(list(kept.values()))
     for chain in list(kept.values()):
         sentinel = sentinel_of(chain)
         if sentinel is not None and not readers.may_saturate(chain, sentinel):
@@ -59,10 +60,11 @@ def _item(chain: Chain) -> Item:
 
 def _is_output(node: Node, moving: set[Node]) -> bool:
     """Whether a value goes nowhere but out of the model, perhaps through what moves data."""
-    readers = list(node.users)
-    for reader in readers:
-        if reader in moving:
-            readers += [user for user in reader.users if user not in readers]
+    ahead, seen = list(node.users), set(node.users)
+    for reader in ahead:
+        if reader in moving or is_view(reader):
+            ahead += [user for user in reader.users if user not in seen]
+            seen.update(reader.users)
         elif reader.op != "output":
             return False
-    return bool(readers)
+    return bool(ahead)

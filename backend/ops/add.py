@@ -68,6 +68,11 @@ class AddOp(BinaryOp):
             return f"alpha is {alpha}; two tensors are added with alpha 1 only"
         return super().check(node)
 
+    def factor(self, node: Node) -> float | None:
+        reversed_ = aten_target(node) is aten.rsub.Scalar
+        added = self.number(node) is not None and isinstance(arguments(node).input, Node)
+        return 1.0 if added and not reversed_ else None
+
     def signs(self, node: Node) -> tuple[int, int] | None:
         return (1, _sign(node)) if len(self.activations(node)) == 2 else None
 

@@ -36,6 +36,9 @@ class IdentityOp(VpuOp):
         aten.lift_fresh_copy.default,
         aten.to.dtype,
         aten.to.dtype_layout,
+        aten.to.device,
+        aten.to.other,
+        aten.type_as.default,
         aten._to_copy.default,
     )
     output_range = OutputRange.SHARED

@@ -62,6 +62,12 @@ class MulOp(BinaryOp):
             return "it divides by a tensor; only division by a number is supported"
         return super().check(node)
 
+    def factor(self, node: Node) -> float | None:
+        number = self.number(node)
+        if number is None or number <= 0:
+            return None
+        return 1 / number if _divides(node) else number
+
     def lower_tensors(self, unit: Unit, builder: ProgramBuilder) -> None:
         low, high = unit.output_clamp
         scale = unit.input_qparams(0).scale * unit.input_qparams(1).scale

@@ -1,6 +1,7 @@
 #include "capi/vpu.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -10,11 +11,13 @@
 #include "capi/thread_workers.h"
 #include "isa/isa.h"
 #include "vpu/interpreter.h"
+#include "vpu/turn.h"
 
 struct vpu_program {
   std::unique_ptr<vpu::Interpreter> interpreter;
   std::unique_ptr<vpu::ThreadWorkers> workers;  // null until an execution asks for several
   int max_threads = 1;
+  std::atomic<bool> busy{false};
 };
 
 namespace {
@@ -24,6 +27,7 @@ static_assert(VPU_INT32 == static_cast<int>(vpu::schema::DType_Int32));
 static_assert(VPU_FLOAT32 == static_cast<int>(vpu::schema::DType_Float32));
 static_assert(VPU_INCOMPATIBLE == static_cast<int>(vpu::Code::kIncompatible));
 static_assert(VPU_BAD_ARGUMENT == static_cast<int>(vpu::Code::kBadArgument));
+static_assert(VPU_BUSY == static_cast<int>(vpu::Code::kBusy));
 
 thread_local std::string last_error;
 
@@ -128,12 +132,20 @@ vpu_code vpu_isa_peak(const char* isa, int64_t iterations, int64_t* macs, int64_
 
 vpu_code vpu_load(const void* blob, size_t size, const char* isa, int32_t max_threads,
                   vpu_program** program) {
+  const vpu_limits defaults{0, 0};
+  return vpu_load_within(blob, size, isa, max_threads, &defaults, program);
+}
+
+vpu_code vpu_load_within(const void* blob, size_t size, const char* isa, int32_t max_threads,
+                         const vpu_limits* limits, vpu_program** program) {
   return guarded([&] {
     auto loaded = std::make_unique<vpu_program>();
     loaded->max_threads = std::max(max_threads, 1);
     vpu::LoadOptions options;
     if (isa != nullptr) options.isa = isa;
     options.max_workers = loaded->max_threads;
+    options.memory_limit = limits->memory;
+    options.work_limit = limits->work;
     const vpu::Status status = vpu::Interpreter::load(blob, size, options, &loaded->interpreter);
     if (!status.ok()) return fail(status);
     *program = loaded.release();
@@ -180,25 +192,31 @@ vpu_code vpu_instruction_at(const vpu_program* program, size_t index,
 vpu_code vpu_execute(vpu_program* program, const void* const* inputs, void* const* outputs,
                      int32_t threads, const vpu_trace* trace) {
   return guarded([&] {
+    const vpu::Turn turn(&program->busy);
+    if (!turn.status().ok()) return fail(turn.status());
     vpu::Workers& workers = workers_of(program, threads);
+    vpu::Status status;
     if (trace == nullptr) {
-      program->interpreter->execute(inputs, outputs, workers);
+      status = program->interpreter->execute(inputs, outputs, workers);
     } else {
       Recorder recorder(*program->interpreter, *trace);
-      program->interpreter->execute(inputs, outputs, workers, &recorder);
+      status = program->interpreter->execute(inputs, outputs, workers, &recorder);
     }
-    return VPU_OK;
+    return status.ok() ? VPU_OK : fail(status);
   });
 }
 
 vpu_code vpu_time(vpu_program* program, const void* const* inputs, void* const* outputs,
                   int32_t threads, size_t runs, int64_t* nanoseconds) {
   return guarded([&] {
+    const vpu::Turn turn(&program->busy);
+    if (!turn.status().ok()) return fail(turn.status());
     vpu::Workers& workers = workers_of(program, threads);
     for (size_t i = 0; i < runs; ++i) {
       const vpu_trace trace{nanoseconds + i * vpu_instruction_count(program), nullptr};
       Recorder recorder(*program->interpreter, trace);
-      program->interpreter->execute(inputs, outputs, workers, &recorder);
+      const vpu::Status status = program->interpreter->execute(inputs, outputs, workers, &recorder);
+      if (!status.ok()) return fail(status);
     }
     return VPU_OK;
   });

@@ -9,7 +9,8 @@
  *
  * A blob is what VpuBackend.preprocess makes of a delegated subgraph. Every function that can fail
  * returns a vpu_code, and leaves what is wrong in words in vpu_last_error(). Different programs may
- * be used from different threads at once, one program from one thread at a time.
+ * be used from different threads at once. One program runs one inference at a time: another call
+ * that executes it meanwhile fails with VPU_BUSY and does nothing.
  */
 #ifndef VPU_H
 #define VPU_H
@@ -28,7 +29,8 @@ typedef enum {
   VPU_INCOMPATIBLE = 1, /* not a VPU blob, or one of another version */
   VPU_CORRUPT = 2,      /* a VPU blob that is damaged or inconsistent */
   VPU_UNAVAILABLE = 3,  /* an instruction set or memory that this machine has not */
-  VPU_BAD_ARGUMENT = 4  /* a null pointer, an index out of range, a misaligned blob */
+  VPU_BAD_ARGUMENT = 4, /* a null pointer, an index out of range */
+  VPU_BUSY = 5          /* another thread is executing the program */
 } vpu_code;
 
 typedef enum { VPU_INT8 = 0, VPU_INT32 = 1, VPU_FLOAT32 = 2 } vpu_dtype;
@@ -88,11 +90,26 @@ VPU_API vpu_code vpu_isa_at(size_t index, vpu_isa* isa);
 VPU_API vpu_code vpu_isa_peak(const char* isa, int64_t iterations, int64_t* macs,
                               int64_t* nanoseconds);
 
-/* `blob` must be aligned to 16 bytes; the program does not need it after this.
+/* The program does not need `blob` after this. One not aligned to 16 bytes is copied meanwhile.
  * `isa` null or "": the environment variable VPU_ISA, else the best this CPU has.
  * `max_threads`: as many threads as an execution may ever use. */
 VPU_API vpu_code vpu_load(const void* blob, size_t size, const char* isa, int32_t max_threads,
                           vpu_program** program);
+
+/* What a program may cost, for blobs that are not trusted: a small one can ask for very much. A
+ * program beyond a limit is refused with VPU_UNAVAILABLE. 0: the environment variable, else the
+ * default, as with vpu_load. */
+typedef struct {
+  uint64_t memory; /* VPU_MEMORY_LIMIT: bytes that loading may take: arena, scratch, tables, and
+                      constants as often as instructions read and pack them; by default 2^30, and 8
+                      for each byte of the blob */
+  uint64_t work;   /* VPU_WORK_LIMIT: operations of one execution: multiply-accumulates, cells
+                      of pooling windows, and values written; by default there is no limit */
+} vpu_limits;
+
+VPU_API vpu_code vpu_load_within(const void* blob, size_t size, const char* isa,
+                                 int32_t max_threads, const vpu_limits* limits,
+                                 vpu_program** program);
 VPU_API void vpu_destroy(vpu_program* program);
 
 VPU_API const char* vpu_isa_of(const vpu_program* program);

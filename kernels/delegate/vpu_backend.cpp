@@ -4,6 +4,7 @@
 #include <executorch/runtime/platform/log.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "delegate/executorch_workers.h"
 #include "delegate/trace.h"
 #include "vpu/interpreter.h"
+#include "vpu/turn.h"
 
 namespace vpu {
 namespace {
@@ -35,6 +37,7 @@ struct Delegate {
   int max_workers = 1;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+  std::atomic<bool> busy{false};      // guards the vectors
   std::vector<std::string> metadata;  // of the instructions, for the event tracer
 };
 
@@ -50,6 +53,8 @@ Error to_error(const Status& status) {
       return Error::NotSupported;
     case Code::kBadArgument:
       return Error::InvalidArgument;
+    case Code::kBusy:
+      return Error::InvalidState;
   }
   return Error::Internal;
 }
@@ -120,17 +125,21 @@ class VpuBackend final : public BackendInterface {
   Error execute(BackendExecutionContext& context, DelegateHandle* handle,
                 Span<EValue*> values) const override try {
     auto* delegate = static_cast<Delegate*>(handle);
-    const Error failure = report(bind(delegate, values));
+    const Turn turn(&delegate->busy);
+    Error failure = report(turn.status());
+    if (failure != Error::Ok) return failure;
+    failure = report(bind(delegate, values));
     if (failure != Error::Ok) return failure;
     Interpreter& interpreter = *delegate->interpreter;
     ExecutorchWorkers workers(delegate->max_workers);
     if (context.event_tracer() == nullptr) {
-      interpreter.execute(delegate->inputs.data(), delegate->outputs.data(), workers);
+      return report(
+          interpreter.execute(delegate->inputs.data(), delegate->outputs.data(), workers));
     } else {
       TraceObserver observer(interpreter, delegate->metadata, context.event_tracer());
-      interpreter.execute(delegate->inputs.data(), delegate->outputs.data(), workers, &observer);
+      return report(interpreter.execute(delegate->inputs.data(), delegate->outputs.data(), workers,
+                                        &observer));
     }
-    return Error::Ok;
   } catch (const std::exception& exception) {
     return out_of_memory(exception);
   }

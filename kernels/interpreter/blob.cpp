@@ -49,10 +49,6 @@ Status open_blob(const void* data, size_t size, Blob* blob) {
                  "not a VPU program: %zu bytes are fewer than its %zu-byte header", size,
                  kHeaderSize);
   }
-  if (reinterpret_cast<uintptr_t>(bytes) % kBlobAlignment != 0) {
-    return error(Code::kBadArgument, "the VPU program must be aligned to %zu bytes",
-                 kBlobAlignment);
-  }
   Header header;
   std::memcpy(&header, bytes, sizeof(header));
   if (std::memcmp(header.magic, "VPUB", sizeof(header.magic)) != 0) {

@@ -20,7 +20,7 @@ namespace vpu {
 
 constexpr uint32_t kBlobVersion = 1;
 
-// What the blob's alignment guarantees: ExecuTorch aligns a delegate's data to 16 bytes.
+// What reading it in place takes; it is also what ExecuTorch gives a delegate's data by default.
 constexpr size_t kBlobAlignment = 16;
 
 struct Blob {
@@ -30,7 +30,7 @@ struct Blob {
   size_t constants_size = 0;
 };
 
-// Checks everything but the FlatBuffer's inside.
+// Checks everything but the FlatBuffer's inside. `data` is aligned to kBlobAlignment.
 Status open_blob(const void* data, size_t size, Blob* blob);
 
 }  // namespace vpu

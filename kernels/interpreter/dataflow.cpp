@@ -1,41 +1,84 @@
 #include "interpreter/dataflow.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <map>
+#include <utility>
 
 #include "vpu/kernel.h"
 
 namespace vpu {
 namespace {
 
-// The arena bytes that hold a value. Overwriting a part of a value ends all of it.
-class LiveBytes {
+// Disjoint ranges of bytes. Every operation takes the logarithm of their number, and that of as
+// many as it removes.
+class Ranges {
  public:
-  void write(uint64_t begin, uint64_t end) {
-    auto it = first_after(begin);
-    while (it != ranges_.end() && it->first < end) it = ranges_.erase(it);
-    ranges_[begin] = end;
-  }
-
-  bool covers(uint64_t begin, uint64_t end) {
-    for (auto it = first_after(begin); it != ranges_.end() && it->first <= begin; ++it) {
-      begin = it->second;
-      if (begin >= end) return true;
-    }
-    return false;
-  }
-
- private:
-  using Ranges = std::map<uint64_t, uint64_t>;  // begin -> end, disjoint
+  using Map = std::map<uint64_t, uint64_t>;  // begin -> end
 
   // The first range that ends after `offset`.
-  Ranges::iterator first_after(uint64_t offset) {
+  Map::iterator first_after(uint64_t offset) {
     auto it = ranges_.upper_bound(offset);
     if (it != ranges_.begin() && std::prev(it)->second > offset) --it;
     return it;
   }
 
-  Ranges ranges_;
+  // Takes away every range that overlaps this one, and answers what they stretched over.
+  std::pair<uint64_t, uint64_t> remove(uint64_t begin, uint64_t end) {
+    std::pair<uint64_t, uint64_t> removed{begin, end};
+    auto it = first_after(begin);
+    while (it != ranges_.end() && it->first < end) {
+      removed = {std::min(removed.first, it->first), std::max(removed.second, it->second)};
+      it = ranges_.erase(it);
+    }
+    return removed;
+  }
+
+  void add(uint64_t begin, uint64_t end) {
+    if (begin < end) ranges_[begin] = end;
+  }
+
+  bool contains(uint64_t begin, uint64_t end) {
+    const auto it = first_after(begin);
+    return it != ranges_.end() && it->first <= begin && end <= it->second;
+  }
+
+  // With neighbours made one.
+  void join(uint64_t begin, uint64_t end) {
+    const auto after = ranges_.find(end);
+    if (after != ranges_.end()) {
+      end = after->second;
+      ranges_.erase(after);
+    }
+    const auto next = ranges_.lower_bound(begin);
+    if (next != ranges_.begin() && std::prev(next)->second == begin) {
+      std::prev(next)->second = end;
+    } else {
+      ranges_[begin] = end;
+    }
+  }
+
+ private:
+  Map ranges_;
+};
+
+// The arena bytes that hold a value. Overwriting a part of a value ends all of it.
+class LiveBytes {
+ public:
+  void write(uint64_t begin, uint64_t end) {
+    const auto [first, last] = values_.remove(begin, end);
+    values_.add(begin, end);
+    const auto [left, right] = covered_.remove(first, last);
+    covered_.add(left, first);
+    covered_.add(last, right);
+    covered_.join(begin, end);
+  }
+
+  bool covers(uint64_t begin, uint64_t end) { return covered_.contains(begin, end); }
+
+ private:
+  Ranges values_;
+  Ranges covered_;  // by values, those side by side as one
 };
 
 bool overlap(const Place& a, const Place& b) {

@@ -1,14 +1,20 @@
 #include "vpu/interpreter.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "interpreter/budget.h"
 #include "interpreter/memory.h"
 #include "interpreter/program.h"
 #include "interpreter/program_memory.h"
 #include "interpreter/team.h"
 #include "isa/isa.h"
+#include "vpu/turn.h"
 
 namespace vpu {
 namespace {
@@ -57,6 +63,22 @@ void copy_constants(Program* program, PackedMemory* memory) {
   }
 }
 
+// A limit is what the caller asks for, else the environment variable, else `otherwise`.
+Status choose_limit(uint64_t asked, const char* variable, uint64_t otherwise, uint64_t* limit) {
+  *limit = asked != 0 ? asked : otherwise;
+  const char* text = std::getenv(variable);
+  if (asked != 0 || text == nullptr || *text == '\0') return {};
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 10);
+  if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0) {
+    return error(Code::kBadArgument, "%s must be a whole number of at least 1, not '%s'", variable,
+                 text);
+  }
+  *limit = value;
+  return {};
+}
+
 }  // namespace
 
 struct Interpreter::Impl {
@@ -74,17 +96,32 @@ struct Interpreter::Impl {
   std::vector<void*> operands;  // of all steps; constants are among them, and never written
   std::vector<Binding> bound_inputs;
   std::vector<Binding> bound_outputs;
+  double work = 0;  // of an execution
+  std::atomic<bool> busy{false};
 
   Status load(const void* blob, size_t size, const LoadOptions& options);
   Status prepare(const Program& program, size_t index, size_t* scratch_bytes);
+  Status check_work(const Program& program, size_t index, uint64_t limit) const;
   void add_operand(const Program& program, uint32_t tensor);
 };
 
 Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions& options) {
+  uint64_t memory_limit = 0, work_limit = 0;
+  const uint64_t most = LoadOptions::kDefaultMemory + LoadOptions::kDefaultPerByte * size;
+  VPU_RETURN_IF_ERROR(choose_limit(options.memory_limit, "VPU_MEMORY_LIMIT", most, &memory_limit));
+  VPU_RETURN_IF_ERROR(choose_limit(options.work_limit, "VPU_WORK_LIMIT", UINT64_MAX, &work_limit));
+  Budget budget(memory_limit);
+  AlignedMemory copy;
+  if (reinterpret_cast<uintptr_t>(data) % kBlobAlignment != 0) {
+    budget.spend(size);
+    copy = allocate_aligned(size);
+    if (copy == nullptr) throw std::bad_alloc();
+    data = std::memcpy(copy.get(), data, size);
+  }
   Blob blob;
   Program program;
   VPU_RETURN_IF_ERROR(open_blob(data, size, &blob));
-  VPU_RETURN_IF_ERROR(read_program(blob, &program));
+  VPU_RETURN_IF_ERROR(read_program(blob, &budget, &program));
   VPU_RETURN_IF_ERROR(isa::choose_isa(options.isa, &isa));
   team = std::make_unique<Team>(std::max(options.max_workers, 1));
 
@@ -93,14 +130,16 @@ Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions&
   if (arena == nullptr) {
     return error(Code::kUnavailable, "no memory for the arena of %zu bytes", arena_size);
   }
-  memory = std::make_unique<ProgramMemory>(blob.constants_size);
+  memory = std::make_unique<ProgramMemory>(blob.constants_size, &budget);
   copy_constants(&program, memory.get());
   size_t scratch_bytes = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     VPU_RETURN_IF_ERROR(prepare(program, i, &scratch_bytes));
+    VPU_RETURN_IF_ERROR(check_work(program, i, work_limit));
   }
   memory->finish();
   const size_t workers = static_cast<size_t>(std::max(options.max_workers, 1));
+  for (size_t i = 0; i < workers; ++i) budget.spend(align_up(scratch_bytes));
   scratch = allocate_aligned(align_up(scratch_bytes) * workers);
   if (scratch == nullptr) {
     return error(Code::kUnavailable, "no memory for scratch: %zu times %zu bytes", workers,
@@ -121,6 +160,7 @@ Status Interpreter::Impl::prepare(const Program& program, size_t index, size_t* 
     const uint32_t tensor = instruction.inputs()->Get(k);
     context.inputs.push_back(program.tensors[tensor]);
     if (entry.packs(k)) context.inputs.back().constant = in_blob(program, tensor);
+    if (context.inputs.back().constant != nullptr) memory->charge(program.places[tensor].bytes);
     add_operand(program, tensor);
   }
   step.output = operands.size();
@@ -132,6 +172,7 @@ Status Interpreter::Impl::prepare(const Program& program, size_t index, size_t* 
   if (!status.ok()) {
     return Status(status.code(), describe(program, index) + ": " + status.message());
   }
+  work += static_cast<double>(context.output.elements()) * step.kernel->work_per_output();
   *scratch_bytes = std::max(*scratch_bytes, step.kernel->scratch_bytes());
   instructions.push_back({schema::EnumNameOp(instruction.op_type()),
                           instruction.name() == nullptr ? "" : instruction.name()->str(),
@@ -140,6 +181,14 @@ Status Interpreter::Impl::prepare(const Program& program, size_t index, size_t* 
   results.push_back(std::move(context.output));
   steps.push_back(std::move(step));
   return {};
+}
+
+Status Interpreter::Impl::check_work(const Program& program, size_t index, uint64_t limit) const {
+  if (limit == UINT64_MAX || work <= static_cast<double>(limit)) return {};
+  return error(Code::kUnavailable,
+               "an execution of the VPU program up to %s takes %.0f operations, more than its work "
+               "limit of %" PRIu64 "; if the program is trusted, raise the limit (VPU_WORK_LIMIT)",
+               describe(program, index).c_str(), work, limit);
 }
 
 void Interpreter::Impl::add_operand(const Program& program, uint32_t tensor) {
@@ -172,6 +221,8 @@ Status Interpreter::load(const void* blob, size_t size, const LoadOptions& optio
     VPU_RETURN_IF_ERROR(impl->load(blob, size, options));
     out->reset(new Interpreter(std::move(impl)));
     return {};
+  } catch (const Budget::Exceeded& exceeded) {
+    return Status(Code::kUnavailable, exceeded.what());
   } catch (const std::bad_alloc&) {
     return Status(Code::kUnavailable, "no memory to prepare the VPU program");
   }
@@ -188,8 +239,10 @@ const TensorInfo& Interpreter::output_of(size_t instruction) const {
 const char* Interpreter::isa() const { return impl_->isa->name; }
 size_t Interpreter::arena_bytes() const { return impl_->arena_size; }
 
-void Interpreter::execute(const void* const* inputs, void* const* outputs, Workers& workers,
-                          Observer* observer) {
+Status Interpreter::execute(const void* const* inputs, void* const* outputs, Workers& workers,
+                            Observer* observer) {
+  const Turn turn(&impl_->busy);
+  VPU_RETURN_IF_ERROR(turn.status());
   std::vector<void*>& operands = impl_->operands;
   for (const Binding& b : impl_->bound_inputs) {
     operands[b.operand] = const_cast<void*>(inputs[b.position]);
@@ -206,6 +259,7 @@ void Interpreter::execute(const void* const* inputs, void* const* outputs, Worke
       if (observer != nullptr) observer->after(i, output);
     }
   });
+  return {};
 }
 
 }  // namespace vpu

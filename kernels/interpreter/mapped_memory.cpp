@@ -7,7 +7,14 @@
 #include <cstdint>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#define VPU_HAS_FEATURE(name) __has_feature(name)
+#else
+#define VPU_HAS_FEATURE(name) 0
+#endif
+// GCC defines a macro, Clang has a feature.
+#if defined(__SANITIZE_ADDRESS__) || VPU_HAS_FEATURE(address_sanitizer)
+#define VPU_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -49,7 +56,7 @@ void MappedMemory::release(const std::byte* begin, const std::byte* end) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(VPU_ADDRESS_SANITIZER)
 void forbid(const std::byte* begin, const std::byte* end) {
   __asan_poison_memory_region(begin, static_cast<size_t>(end - begin));
 }

@@ -140,6 +140,39 @@ Status check_aliases(const Program& program) {
   return {};
 }
 
+// A FlatBuffer's tables may share vectors and strings. Some is a writer's thrift; without a bound,
+// reading takes the square of its size.
+Status check_sharing(const Program& program) {
+  constexpr uint64_t kMost = 4;  // how often a byte may be read, on average
+  const schema::Program& schema = *program.schema;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(schema.tensors()); ++i) {
+    const schema::Tensor& tensor = *schema.tensors()->Get(i);
+    bytes += uint64_t{4} * count(tensor.shape()) + count(tensor.name());
+  }
+  for (const auto* arguments : {schema.inputs(), schema.outputs()}) {
+    for (uint32_t i = 0; i < count(arguments); ++i) {
+      const schema::Argument& argument = *arguments->Get(i);
+      bytes += uint64_t{4} * count(argument.sizes()) + count(argument.dim_order());
+    }
+  }
+  for (uint32_t i = 0; i < count(schema.instructions()); ++i) {
+    const schema::Instruction& instruction = *schema.instructions()->Get(i);
+    bytes += uint64_t{4} * count(instruction.inputs()) + count(instruction.name());
+  }
+  const uint64_t limit = kMost * program.blob.program_size;
+  if (bytes <= limit) return {};
+  return error(Code::kCorrupt,
+               "the VPU program's tables share vectors or names: read one by one they are %" PRIu64
+               " bytes, more than %" PRIu64 ", which is %" PRIu64 " times the FlatBuffer's size",
+               bytes, limit, kMost);
+}
+
+// What the interpreter keeps of an entry of the FlatBuffer's lists, in bytes, at least.
+constexpr uint64_t kTensorBytes = 256;
+constexpr uint64_t kArgumentBytes = 256;
+constexpr uint64_t kInstructionBytes = 1024;
+
 Status check_operands(const Program& program, size_t index) {
   const schema::Instruction& instruction = *program.instructions[index];
   if (instruction.op_type() == schema::Op_NONE || instruction.op_type() > schema::Op_MAX ||
@@ -175,7 +208,7 @@ std::string describe(const Program& program, size_t instruction) {
   return words + ")";
 }
 
-Status read_program(const Blob& blob, Program* program) {
+Status read_program(const Blob& blob, Budget* budget, Program* program) {
   flatbuffers::Verifier::Options options;
   options.max_depth = 16;
   options.max_tables = std::numeric_limits<flatbuffers::uoffset_t>::max();
@@ -190,6 +223,12 @@ Status read_program(const Blob& blob, Program* program) {
     return error(Code::kCorrupt, "the VPU program asks for an arena of %" PRIu64 " bytes",
                  arena_size);
   }
+  VPU_RETURN_IF_ERROR(check_sharing(*program));
+  budget->spend(arena_size);
+  budget->spend(kTensorBytes * count(program->schema->tensors()));
+  budget->spend(kArgumentBytes * count(program->schema->inputs()));
+  budget->spend(kArgumentBytes * count(program->schema->outputs()));
+  budget->spend(kInstructionBytes * count(program->schema->instructions()));
   for (uint32_t i = 0; i < count(program->schema->tensors()); ++i) {
     TensorInfo info;
     Place place;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "interpreter/blob.h"
+#include "interpreter/budget.h"
 #include "vpu/interpreter.h"
 #include "vpu/kernel.h"
 #include "vpu/status.h"
@@ -30,8 +31,9 @@ struct Program {
 };
 
 // Checks the FlatBuffer, every tensor's shape and place, every argument, every instruction's
-// operands, and that whatever is read was written before (dataflow.h).
-Status read_program(const Blob& blob, Program* program);
+// operands, and that whatever is read was written before (dataflow.h). In time n log n of the
+// blob's size: what tables share counts each time, and soon is too much.
+Status read_program(const Blob& blob, Budget* budget, Program* program);
 
 // "instruction 3 (Conv2d, conv2d+relu)", for messages.
 std::string describe(const Program& program, size_t instruction);

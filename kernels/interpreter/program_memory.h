@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "interpreter/budget.h"
 #include "interpreter/mapped_memory.h"
 #include "interpreter/shared_pieces.h"
 #include "vpu/packed_memory.h"
@@ -13,7 +14,9 @@ namespace vpu {
 class ProgramMemory final : public PackedMemory {
  public:
   // `expected` is about what all pieces together need. Taking one may throw std::bad_alloc.
-  explicit ProgramMemory(size_t expected) : expected_(expected) {}
+  ProgramMemory(size_t expected, Budget* budget) : expected_(expected), budget_(budget) {}
+
+  void charge(uint64_t bytes) override { budget_->spend(bytes); }
 
   // No piece follows: gives back what was touched but is not used.
   void finish();
@@ -24,6 +27,7 @@ class ProgramMemory final : public PackedMemory {
   void add_chunk(size_t least);
 
   size_t expected_;
+  Budget* budget_;  // of loading; not used after
   std::vector<std::shared_ptr<MappedMemory>> chunks_;
   std::byte* next_ = nullptr;  // in the last chunk
   std::byte* end_ = nullptr;

@@ -28,12 +28,12 @@ class Drain {
     multiplier1_ = tall ? multiplier0_ : _mm512_loadu_ps(g.multiplier + n + kTile);
     columns_ = static_cast<__mmask32>(isa::first(g.columns - n));
     y_ = g.y + n;
-    x_ = g.residual.x + n;
+    if constexpr (with_residual) x_ = g.residual.x + n;
     if constexpr (mapped) {
       y_rows_ = g.y_rows + m;
     } else {
       y_ += m * y_stride_;
-      x_ += m * residual_stride_;
+      if constexpr (with_residual) x_ += m * residual_stride_;
     }
   }
 

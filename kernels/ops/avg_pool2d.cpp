@@ -15,9 +15,9 @@ class AvgPool2d final : public Kernel {
     VPU_RETURN_IF_ERROR(pooling.read(table, context));
     VPU_RETURN_IF_ERROR(expect_summable(pooling.rows.most_cells() * pooling.columns.most_cells()));
     VPU_RETURN_IF_ERROR(
-        read_divisors(table.row_divisor(), pooling.rows, "row", &pool->row_divisor_));
-    VPU_RETURN_IF_ERROR(
-        read_divisors(table.column_divisor(), pooling.columns, "column", &pool->column_divisor_));
+        read_divisors(context, table.row_divisor(), pooling.rows, "row", &pool->row_divisor_));
+    VPU_RETURN_IF_ERROR(read_divisors(context, table.column_divisor(), pooling.columns, "column",
+                                      &pool->column_divisor_));
     VPU_RETURN_IF_ERROR(expect_multiplier(table.multiplier(), "the multiplier"));
     VPU_RETURN_IF_ERROR(read_store(table, context.output, &pool->store_));
     pool->multiplier_ = table.multiplier();
@@ -27,6 +27,8 @@ class AvgPool2d final : public Kernel {
   }
 
   explicit AvgPool2d(const isa::Isa& isa) : isa_(isa) {}
+
+  double work_per_output() const override { return 1 + pooling_.most_cells(); }
 
   void run(const RunContext& context) const override {
     const auto* x = context.input<int8_t>(0);
@@ -42,9 +44,10 @@ class AvgPool2d final : public Kernel {
   }
 
  private:
-  static Status read_divisors(const flatbuffers::Vector<int32_t>* vector, const Windows& windows,
+  static Status read_divisors(const PrepareContext& context,
+                              const flatbuffers::Vector<int32_t>* vector, const Windows& windows,
                               const char* name, std::vector<int32_t>* divisors) {
-    *divisors = values(vector);
+    *divisors = values(context, vector);
     VPU_EXPECT(divisors->size() == windows.begin.size(), "it has %zu %s divisors for %zu windows",
                divisors->size(), name, windows.begin.size());
     for (const int32_t divisor : *divisors) {

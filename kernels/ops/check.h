@@ -27,9 +27,12 @@ inline std::string to_string(const std::vector<int32_t>& shape) {
   return text + "]";
 }
 
-inline std::vector<int32_t> values(const flatbuffers::Vector<int32_t>* vector) {
-  return vector == nullptr ? std::vector<int32_t>()
-                           : std::vector<int32_t>(vector->begin(), vector->end());
+// A copy, which counts among what the program may take: instructions may share a vector.
+inline std::vector<int32_t> values(const PrepareContext& context,
+                                   const flatbuffers::Vector<int32_t>* vector) {
+  if (vector == nullptr) return {};
+  context.memory.charge(sizeof(int32_t) * uint64_t{vector->size()});
+  return std::vector<int32_t>(vector->begin(), vector->end());
 }
 
 inline Status expect_inputs(const PrepareContext& context, size_t least, size_t most) {

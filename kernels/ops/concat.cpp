@@ -17,7 +17,7 @@ class Concat final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_int8({&y}));
     VPU_RETURN_IF_ERROR(expect_axis(table.axis(), y));
     const auto axis = static_cast<size_t>(table.axis());
-    const std::vector<int32_t> tables = values(table.tables());
+    const std::vector<int32_t> tables = values(context, table.tables());
     VPU_EXPECT(tables.size() == context.inputs.size(), "it has %zu tables for %zu parts",
                tables.size(), context.inputs.size());
 

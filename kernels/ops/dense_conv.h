@@ -30,6 +30,15 @@ class DenseConv final : public Kernel {
     return g_.y.taps * g_.x.taps * (g_.channels / g_.groups);
   }
 
+  // The strip too: of a dilated or padded filter it may be far longer than the image.
+  double work_per_output() const override {
+    const double outputs = static_cast<double>(g_.images * g_.y.output * g_.x.output) *
+                           static_cast<double>(g_.out_channels);
+    const double copied = static_cast<double>(g_.images * product_.groups()) *
+                          static_cast<double>(strip_.image_bytes());
+    return Kernel::work_per_output() + copied / outputs;
+  }
+
   void run(const RunContext& context) const override {
     const int64_t strip_bytes = g_.images * strip_.image_bytes() * product_.groups();
     product_.split(context, scratch_bytes(), g_.images * g_.y.output, g_.x.output, strip_bytes,
@@ -41,7 +50,7 @@ class DenseConv final : public Kernel {
             const WeightedOperands& operands, int64_t together)
       : g_(geometry),
         group_channels_(together * geometry.channels / geometry.groups),
-        strip_(context.isa, geometry, group_channels_, static_cast<int8_t>(operands.x_zero_point)),
+        strip_(context, geometry, group_channels_, static_cast<int8_t>(operands.x_zero_point)),
         product_(context, operands, geometry.groups / together, strip_.run_count(),
                  strip_.run_length(), [&](int64_t group, std::vector<int8_t>* buffer) {
                    return arrange(geometry, operands, strip_.folded_rows(), together, group,

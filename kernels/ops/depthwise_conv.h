@@ -20,8 +20,9 @@ class DepthwiseConv final : public Kernel {
         weighted_(operands),
         taps_(padded_taps(isa_, geometry)),
         by_columns_(taps_ == geometry.x.taps * padded_to_step(isa_, geometry.y.taps)),
-        padding_(static_cast<size_t>(geometry.row_stride()),
-                 static_cast<int8_t>(operands.x_zero_point)) {
+        padding_(context.memory.pack<int8_t>(geometry.row_stride(), [&](int8_t* row) {
+          std::fill_n(row, geometry.row_stride(), static_cast<int8_t>(operands.x_zero_point));
+        })) {
     pack(operands, context.memory);
   }
 
@@ -117,7 +118,7 @@ class DepthwiseConv final : public Kernel {
 
   // Taps outside the image, and those that only make up the number, read padding.
   void find_taps(const int8_t* image, int64_t oy, int64_t ox, const int8_t** taps) const {
-    std::fill_n(taps, taps_, padding_.data());
+    std::fill_n(taps, taps_, padding_);
     for_each_tap([&](int64_t t, int64_t ky, int64_t kx) {
       const int64_t iy = g_.y.position(oy, ky);
       const int64_t ix = g_.x.position(ox, kx);
@@ -152,7 +153,7 @@ class DepthwiseConv final : public Kernel {
   Weighted weighted_;
   int64_t taps_;  // padded to what the set takes at a time
   bool by_columns_;
-  std::vector<int8_t> padding_;  // a row of the image
+  const int8_t* padding_;  // a row of the image
   const int8_t* weight_ = nullptr;
   const int32_t* bias_ = nullptr;
   const float* multiplier_ = nullptr;

@@ -14,7 +14,7 @@ class Dequantize final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_type(context.output, "the output", schema::DType_Float32));
     VPU_RETURN_IF_ERROR(expect_multiplier(table.scale(), "scale"));
     auto dequantize = std::make_unique<Dequantize>(context.isa);
-    VPU_RETURN_IF_ERROR(dequantize->permutation_.prepare(x, table.perm(), context.output));
+    VPU_RETURN_IF_ERROR(dequantize->permutation_.prepare(context, table.perm()));
     dequantize->scale_ = table.scale();
     dequantize->zero_point_ = x.zero_point;
     *kernel = std::move(dequantize);

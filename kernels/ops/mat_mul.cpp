@@ -38,8 +38,9 @@ class MatMul final : public Kernel {
         std::abs(double{table.multiplier()}) * k * kMaxCentered * kMaxCentered < 2e9;
     matmul->a_zero_point_ = a.zero_point;
     matmul->b_zero_point_ = b.zero_point;
-    matmul->multiplier_.assign(static_cast<size_t>(matmul->panels_.padded_columns()),
-                               table.multiplier());
+    const int64_t columns = matmul->panels_.padded_columns();
+    matmul->multiplier_ = context.memory.pack<float>(
+        columns, [&](float* values) { std::fill_n(values, columns, table.multiplier()); });
     *kernel = std::move(matmul);
     return {};
   }
@@ -126,7 +127,7 @@ class MatMul final : public Kernel {
     block.k = panels_.padded_run;
     block.row_bias = b_zero_point_ == 0 ? nullptr : scratch.row_bias;
     block.bias = scratch.bias;
-    block.multiplier = multiplier_.data();
+    block.multiplier = multiplier_;
     block.y_stride = panels_.columns;
     block.store = store_;
     block.fits_int = fits_int_;
@@ -151,8 +152,8 @@ class MatMul final : public Kernel {
   Panels panels_;
   int64_t rows_;
   int64_t block_rows_;
-  Axes<2> matrices_;  // the leading dimensions
-  std::vector<float> multiplier_;
+  Axes<2> matrices_;                   // the leading dimensions
+  const float* multiplier_ = nullptr;  // of each column
   int32_t a_zero_point_ = 0;
   int32_t b_zero_point_ = 0;
   isa::Store store_{};

@@ -15,6 +15,8 @@ class MaxPool2d final : public Kernel {
 
   explicit MaxPool2d(const isa::Isa& isa) : isa_(isa) {}
 
+  double work_per_output() const override { return 1 + pooling_.most_cells(); }
+
   void run(const RunContext& context) const override {
     const auto* x = context.input<int8_t>(0);
     parallel(context.workers, pooling_.output_rows(), pooling_.row_work(),

@@ -14,7 +14,7 @@ class Mean final : public Kernel {
     const TensorInfo& x = context.inputs[0];
     VPU_RETURN_IF_ERROR(expect_int8({&x, &context.output}));
     auto mean = std::make_unique<Mean>(context.isa);
-    VPU_RETURN_IF_ERROR(mean->split(x, values(table.axes()), context.output));
+    VPU_RETURN_IF_ERROR(mean->split(x, values(context, table.axes()), context.output));
     VPU_RETURN_IF_ERROR(expect_multiplier(table.multiplier(), "the multiplier"));
     VPU_RETURN_IF_ERROR(read_store(table, context.output, &mean->store_));
     mean->multiplier_ = table.multiplier();
@@ -24,6 +24,8 @@ class Mean final : public Kernel {
   }
 
   explicit Mean(const isa::Isa& isa) : isa_(isa) {}
+
+  double work_per_output() const override { return 1 + static_cast<double>(cells_); }
 
   // A unit is a block of channels at one position of the kept axes.
   void run(const RunContext& context) const override {
@@ -48,6 +50,7 @@ class Mean final : public Kernel {
     const size_t rank = x.shape.size();
     const std::vector<int64_t> strides = strides_of(x.shape);
     std::vector<bool> reduced(rank, false);
+    VPU_EXPECT(axes.size() <= rank, "it has %zu axes of %zu", axes.size(), rank);
     for (size_t i = 0; i < axes.size(); ++i) {
       VPU_RETURN_IF_ERROR(expect_axis(axes[i], x));
       VPU_EXPECT(i == 0 || axes[i] > axes[i - 1], "its axes %s do not ascend",

@@ -18,7 +18,7 @@ class Pad final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_int8({&x, &y}));
     const size_t rank = x.shape.size();
     VPU_RETURN_IF_ERROR(expect_rank(y, "the output", rank));
-    const std::vector<int32_t> before = values(table.before());
+    const std::vector<int32_t> before = values(context, table.before());
     VPU_EXPECT(before.size() == rank, "it pads %zu dimensions of %zu", before.size(), rank);
     auto pad = std::make_unique<Pad>();
     pad->value_ = table.value();

@@ -24,9 +24,11 @@ class Permutation {
     int64_t columns;
   };
 
-  Status prepare(const TensorInfo& x, const flatbuffers::Vector<int32_t>* perm,
-                 const TensorInfo& y) {
-    const std::vector<int32_t> order = values(perm);
+  // Of the instruction's input to its output.
+  Status prepare(const PrepareContext& context, const flatbuffers::Vector<int32_t>* perm) {
+    const TensorInfo& x = context.inputs[0];
+    const TensorInfo& y = context.output;
+    const std::vector<int32_t> order = values(context, perm);
     const size_t rank = x.shape.size();
     VPU_EXPECT(order.size() == rank, "it permutes %zu dimensions of %zu", order.size(), rank);
     const std::vector<int64_t> x_strides = strides_of(x.shape);

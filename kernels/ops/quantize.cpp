@@ -15,7 +15,7 @@ class Quantize final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_type(context.output, "the output", schema::DType_Int8));
     VPU_RETURN_IF_ERROR(expect_multiplier(table.inv_scale(), "inv_scale"));
     auto quantize = std::make_unique<Quantize>(context.isa);
-    VPU_RETURN_IF_ERROR(quantize->permutation_.prepare(x, table.perm(), context.output));
+    VPU_RETURN_IF_ERROR(quantize->permutation_.prepare(context, table.perm()));
     quantize->inv_scale_ = table.inv_scale();
     quantize->store_ = store_to(context.output);
     *kernel = std::move(quantize);

@@ -17,8 +17,8 @@ class Slice final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_int8({&x, &y}));
     const size_t rank = x.shape.size();
     VPU_RETURN_IF_ERROR(expect_rank(y, "the output", rank));
-    const std::vector<int32_t> begin = values(table.begin());
-    const std::vector<int32_t> step = values(table.step());
+    const std::vector<int32_t> begin = values(context, table.begin());
+    const std::vector<int32_t> step = values(context, table.step());
     VPU_EXPECT(begin.size() == rank && step.size() == rank,
                "it has %zu begins and %zu steps for %zu dimensions", begin.size(), step.size(),
                rank);

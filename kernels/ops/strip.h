@@ -23,11 +23,11 @@ namespace vpu {
 // and a run s rows of the filter.
 class Strip {
  public:
-  Strip(const isa::Isa& isa, const ConvGeometry& g, int64_t channels, int8_t zero_point)
-      : isa_(isa),
+  Strip(const PrepareContext& context, const ConvGeometry& g, int64_t channels, int8_t zero_point)
+      : isa_(context.isa),
         g_(g),
         channels_(channels),
-        folded_rows_(rows_to_fold(isa, g, channels)),
+        folded_rows_(rows_to_fold(isa_, g, channels)),
         // Of a filter one pixel wide, only the columns it sees are copied.
         columns_{g.x.input, 0, 1, g.x.taps == 1 ? g.x.stride : 1, g.x.pad, 1},
         stride_(g.x.stride / columns_.stride) {
@@ -37,12 +37,16 @@ class Strip {
     shared_ = columns_.stride == 1 ? std::min(g.x.pad, right) : 0;
     row_pixels_ = std::max(ceil_div(span - shared_, stride_), g.x.output);
     columns_.output = row_pixels_ * stride_;
-    padding_.assign(static_cast<size_t>(std::max(columns_.output, shared_) * pixel_channels()),
-                    zero_point);
+    const int64_t padding = std::max(columns_.output, shared_) * pixel_channels();
+    padding_ = context.memory.pack<int8_t>(
+        padding, [&](int8_t* values) { std::fill_n(values, padding, zero_point); });
     find_planes();
     choose_rows();
+    context.memory.charge(sizeof(int32_t) * static_cast<uint64_t>(g.y.taps * g.x.taps));
     find_runs();
     if (row_pixels_ != g.x.output) {
+      context.memory.charge(sizeof(int32_t) * static_cast<uint64_t>(block_pixels(rows_)));
+      y_rows_.reserve(static_cast<size_t>(block_pixels(rows_)));
       for (int64_t i = 0; i < block_pixels(rows_); ++i) {
         const int64_t x = i % row_pixels_;
         const bool outside = x >= g.x.output;
@@ -147,7 +151,7 @@ class Strip {
     pad(dst, begin);
     const int8_t* src = image + row * g_.row_stride() + columns_.position(begin, 0) * g_.channels;
     std::byte* to = dst + begin * pixel_bytes();
-    if (columns_.stride == 1 && pixel_channels() == g_.channels) {
+    if (columns_.stride == 1 && folded_rows_ == 1 && channels_ == g_.channels) {
       if (end > begin) isa_.pack_a(to, 0, src, 0, 1, (end - begin) * channels_);
     } else {
       isa_.pack_a(to, pixel_bytes(), src, columns_.stride * g_.channels, end - begin, channels_);
@@ -157,11 +161,11 @@ class Strip {
 
   void pad(std::byte* dst, int64_t pixels) const {
     if (folded_rows_ == 1) return pad_whole(dst, pixels);
-    isa_.pack_a(dst, pixel_bytes(), padding_.data(), 0, pixels, channels_);
+    isa_.pack_a(dst, pixel_bytes(), padding_, 0, pixels, channels_);
   }
 
   void pad_whole(std::byte* dst, int64_t pixels) const {
-    if (pixels > 0) isa_.pack_a(dst, 0, padding_.data(), 0, 1, pixels * pixel_channels());
+    if (pixels > 0) isa_.pack_a(dst, 0, padding_, 0, 1, pixels * pixel_channels());
   }
 
   const isa::Isa& isa_;
@@ -174,7 +178,7 @@ class Strip {
   int64_t row_pixels_;   // output pixels from one row to the next; the last may be outside
   int64_t rows_ = 0;
   int64_t run_length_ = 0;
-  std::vector<int8_t> padding_;
+  const int8_t* padding_ = nullptr;
   std::vector<int64_t> first_;       // of each plane: its first row, from the output row's first
   std::vector<int64_t> beyond_;      // how many rows more than the output it has
   std::vector<int64_t> plane_rows_;  // the row of the strip where it starts; and the end

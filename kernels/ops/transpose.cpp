@@ -12,8 +12,8 @@ class Transpose final : public Kernel {
     VPU_RETURN_IF_ERROR(expect_inputs(context, 1, 1));
     VPU_RETURN_IF_ERROR(expect_int8({&context.inputs[0], &context.output}));
     auto transpose = std::make_unique<Transpose>(context.isa);
-    VPU_RETURN_IF_ERROR(transpose->permutation_.prepare(
-        context.inputs[0], context.instruction.op_as_Transpose()->perm(), context.output));
+    VPU_RETURN_IF_ERROR(
+        transpose->permutation_.prepare(context, context.instruction.op_as_Transpose()->perm()));
     *kernel = std::move(transpose);
     return {};
   }

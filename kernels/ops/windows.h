@@ -15,10 +15,11 @@ struct Windows {
   std::vector<int32_t> end;
   int32_t step = 1;
 
-  Status read(const schema::Windows* table, const char* name, int32_t input, int32_t output) {
+  Status read(const PrepareContext& context, const schema::Windows* table, const char* name,
+              int32_t input, int32_t output) {
     VPU_EXPECT(table != nullptr, "it has no windows of %s", name);
-    begin = values(table->begin());
-    end = values(table->end());
+    begin = values(context, table->begin());
+    end = values(context, table->end());
     step = table->step();
     VPU_EXPECT(
         begin.size() == static_cast<size_t>(output) && end.size() == begin.size() && step >= 1,
@@ -64,11 +65,16 @@ struct Pooling {
     height = x.shape[1];
     width = x.shape[2];
     channels = x.shape[3];
-    VPU_RETURN_IF_ERROR(rows.read(table.rows(), "rows", height, y.shape[1]));
-    return columns.read(table.columns(), "columns", width, y.shape[2]);
+    VPU_RETURN_IF_ERROR(rows.read(context, table.rows(), "rows", height, y.shape[1]));
+    return columns.read(context, table.columns(), "columns", width, y.shape[2]);
   }
 
   int64_t output_rows() const { return images * static_cast<int64_t>(rows.begin.size()); }
+
+  // Of a window.
+  double most_cells() const {
+    return static_cast<double>(rows.most_cells()) * static_cast<double>(columns.most_cells());
+  }
 
   // Cells read for a row of outputs.
   int64_t row_work() const {

@@ -7,12 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from executorch.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    to_edge,
+    to_edge_transform_and_lower,
+)
 from torch import nn
 from torch.fx import GraphModule
 
 from executorch_vpu import VpuPartitioner
+from executorch_vpu.backend.namespace import aten_target
 from executorch_vpu.backend.reference import Reference
+from executorch_vpu.backend.units import is_op, is_quantization
 from tests.support.pipeline import Inputs, delegates, lower_whole, quantize, run_pte
 
 aten = torch.ops.aten
@@ -221,7 +228,8 @@ def test_dynamic_shapes_stay_on_the_cpu_and_run() -> None:
     torch.testing.assert_close(actual, quantized(*longer), rtol=1e-3, atol=0.05)
 
 
-def test_a_second_partitioner_in_the_list_takes_what_is_left() -> None:
+@pytest.mark.parametrize("vpu_first", [True, False])
+def test_another_partitioner_in_the_list_takes_what_is_left(vpu_first: bool) -> None:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
     class Mixed(nn.Module):
@@ -234,12 +242,34 @@ def test_a_second_partitioner_in_the_list_takes_what_is_left() -> None:
 
     quantized = quantize(Mixed(), example(), ops=[aten.conv2d.default, aten.relu.default])
     program = torch.export.export(quantized, example())
-    edge = to_edge_transform_and_lower(
-        program, partitioner=[VpuPartitioner(), XnnpackPartitioner()]
-    )
+    partitioners = [VpuPartitioner(), XnnpackPartitioner()][:: 1 if vpu_first else -1]
+    edge = to_edge_transform_and_lower(program, partitioner=partitioners)
     assert [d.backend_id for d in delegates(edge)].count("VpuBackend") == 2
     assert "XnnpackBackend" in [d.backend_id for d in delegates(edge)]
     check(quantized, edge, example())
+
+
+def test_a_second_vpu_partitioner_in_the_list_is_refused() -> None:
+    program = torch.export.export(quantize(Residual(), example()), example())
+    with pytest.raises(ValueError, match="Another VpuPartitioner has planned this program"):
+        to_edge_transform_and_lower(program, partitioner=[VpuPartitioner(), VpuPartitioner()])
+
+
+@pytest.mark.parametrize("boundary", ["float", "int8"])
+def test_every_node_on_the_cpu_says_where_in_the_model_it_belongs(boundary: str) -> None:
+    edge = lower(quantize(CpuInTheMiddle(), example()), example(), boundary=boundary)
+    nodes = [n for n in edge.exported_program().graph.nodes if is_op(n) or is_quantization(n)]
+    ops = [n for n in nodes if aten_target(n) is not None]
+    assert len(ops) == (1 if boundary == "float" else 5)
+    assert all("test_runtime.py" in n.meta["stack_trace"] for n in ops)
+    assert all(n.meta["nn_module_stack"] for n in ops)
+
+
+def test_a_program_on_the_cpu_can_be_emitted_with_stack_traces() -> None:
+    quantized = quantize(CpuInTheMiddle(), example())
+    edge = lower(quantized, example(), min_ops=9)
+    config = ExecutorchBackendConfig(emit_stacktrace=True)
+    assert edge.to_executorch(config).executorch_program.execution_plan[0].chains[0].stacktrace
 
 
 def test_to_backend_without_the_hook_says_why_nothing_is_delegated(

@@ -234,7 +234,9 @@ def _(draw: Draw) -> Case:
     kind = draw(st.sampled_from(["dense", "dense", "depthwise", "grouped"]))
     if kind == "grouped":
         groups = draw(st.sampled_from([2, 3, 5, 32]))
-        c, o = (groups * draw(st.sampled_from([1, 2, 4, 9])) for _ in range(2))
+        # Up to more outputs than groups are computed together with.
+        c = groups * draw(st.sampled_from([1, 2, 4, 9]))
+        o = groups * draw(st.sampled_from([1, 2, 4, 9, 40]))
     else:
         c = draw(channels)
         groups = c if kind == "depthwise" else 1

@@ -27,7 +27,7 @@ from executorch_vpu.backend.reference import Reference
 from executorch_vpu.backend.serialize import serialize
 from executorch_vpu.schema import vpu_generated as fbs
 
-from .cases import STRATEGIES, Case
+from .cases import STRATEGIES, Case, Value, make
 
 ISAS = [isa.name for isa in available_isas() if isa.available]
 
@@ -58,6 +58,25 @@ def test_every_instruction_has_a_class_and_a_strategy() -> None:
 @given(data=st.data())
 def test_matches_its_reference(name: str, data: Any) -> None:
     check(data.draw(STRATEGIES[name]), data.draw(st.integers(1, 4)))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_groups_that_are_too_wide_to_be_computed_together(groups: int, stride: int) -> None:
+    """Where they are as many as the stride, the rows of a group that a stride steps over have as
+    many channels as the image."""
+    rng = np.random.default_rng(groups)
+    channels = groups * 40
+    constants = [
+        rng.integers(-127, 128, (channels, 5, 5, 1), np.int8),
+        rng.integers(-1000, 1000, channels, np.int32),
+        (rng.random(channels) / 500).astype(np.float32),
+    ]
+    x = Value(rng.integers(-128, 128, (1, 9, 9, groups), np.int8), zero_point=3)
+    conv = make("Conv2d", stride, stride, 2, 2, 1, 1, groups, 0.0, -128, 127)
+    operands = [x, *(Value(data, constant=True) for data in constants)]
+    size = 8 // stride + 1
+    check(Case(conv, operands, (1, size, size, channels)), threads=2)
 
 
 @pytest.mark.parametrize(

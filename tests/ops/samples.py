@@ -329,4 +329,7 @@ for packet in (aten.clone, aten.alias, aten.detach, aten.lift_fresh_copy):
 call(aten.contiguous.default, (2, 3, 5, 4), memory_format=torch.channels_last)
 call(aten.to.dtype, (2, 3, 5, 4), args=(torch.float32,))
 call(aten.to.dtype_layout, (2, 3, 5, 4), dtype=torch.float32)
+call(aten.to.device, (2, 3, 5, 4), args=(torch.device("cpu"), torch.float32))
+call(aten.to.other, (2, 3, 5, 4), (2, 3))
+call(aten.type_as.default, (2, 3, 5, 4), (7,))
 call(aten._to_copy.default, (2, 3, 5, 4), memory_format=torch.channels_last)

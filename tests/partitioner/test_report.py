@@ -16,6 +16,7 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from executorch_vpu import VPU_OPS, VpuPartitioner, VpuQuantizer, partition_report
 from executorch_vpu.backend.namespace import aten_target, is_mirror
+from executorch_vpu.backend.units import is_op
 from executorch_vpu.partitioner.report import PartitionReport
 from executorch_vpu.partitioner.rewrite import Boundary
 
@@ -119,7 +120,11 @@ def _delegated(lowered: EdgeProgramManager) -> list[list[str]]:
     """The ATen ops in every delegate."""
     modules = get_lowered_submodules(lowered.exported_program().graph_module)
     return [
-        [str(aten_target(node)) for node in module.original_module.graph.nodes if is_mirror(node)]
+        [
+            str(aten_target(node))
+            for node in module.original_module.graph.nodes
+            if is_mirror(node) and is_op(node)
+        ]
         for _, module, _ in modules
     ]
 

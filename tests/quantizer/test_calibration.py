@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 
@@ -50,6 +51,16 @@ def test_a_good_calibration_is_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         quantize(network(), (IMAGE,), [(IMAGE,), [IMAGE * 2]])
+
+
+def test_calibration_survives_copies_and_saved_states() -> None:
+    prepared = prepare(network(), (IMAGE,))
+    copied = copy.deepcopy(prepared)
+    copied(IMAGE)
+    assert check_calibration(copied) == [] and len(check_calibration(prepared)) == 3
+    prepared.load_state_dict(copied.state_dict())
+    assert check_calibration(prepared) == []
+    assert torch.equal(convert_pt2e(copied)(IMAGE), convert_pt2e(prepared)(IMAGE))
 
 
 @pytest.mark.parametrize(("factor", "words"), [(1e30, "reaches"), (1e-30, "stays below")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchao.quantization.pt2e import MinMaxObserver
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from executorch_vpu import VpuQuantizer, quantize
 from executorch_vpu.quantizer import PTQ, QuantizationConfig
@@ -46,6 +48,8 @@ MASKS: dict[str, Masking] = {
     "and clamped": lambda s, keep, never: torch.clamp_min(
         s + additive(keep, never).unsqueeze(1), torch.finfo(torch.float32).min
     ),
+    "then scaled": lambda s, keep, never: (s * 2 + additive(keep, never).unsqueeze(1)) / 2 + 1,
+    "in place": lambda s, keep, never: s.add_(additive(keep, never).unsqueeze(1)),
     "scores masked twice": lambda s, keep, never: (
         s.masked_fill(~keep.unsqueeze(1), never) + torch.full((LENGTH, LENGTH), never).triu(1)
     ),
@@ -97,6 +101,27 @@ def test_a_mask_costs_no_precision_with_another_observer(never: float) -> None:
     torch.manual_seed(0)
     config = QuantizationConfig(MinMaxObserver, PTQ.weight)
     assert noise_db(Attention(MASKS["added"], never).eval(), VpuQuantizer(config=config)) > 30
+
+
+@pytest.mark.parametrize(
+    "before_mask",
+    [lambda s: s, lambda s: s * 0.5, lambda s: s + 1, lambda s: s.unsqueeze(1).squeeze(1)],
+    ids=["", "scaled", "shifted", "moved"],
+)
+def test_what_a_mask_hides_cuts_no_row(before_mask: Callable[[Tensor], Tensor]) -> None:
+    """The largest scores are those that are masked; what remains lies far below them."""
+    torch.manual_seed(0)
+    hidden = torch.arange(LENGTH) < LENGTH // 2
+
+    def forward(scores: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(before_mask(scores * 1.0) + mask, -1)
+
+    model = Applied(forward).eval()
+    scores = torch.randn(2, LENGTH, LENGTH) * 2 - 40
+    scores[..., hidden] += 80
+    mask = torch.zeros(LENGTH).masked_fill(hidden, -1e4)
+    quantized = quantize(model, (scores, mask), [(scores, mask)], progress=False)
+    assert sqnr_db(model(scores, mask), quantized(scores, mask)) > 12  # a step of scores is 0.35
 
 
 def test_a_mask_given_as_input_crosses_as_int8() -> None:
@@ -182,3 +207,14 @@ def test_a_sentinel_that_ruins_a_range_is_warned_of() -> None:
     masked = x.masked_fill(torch.rand(x.shape) > 0.9, -1e9)
     with pytest.warns(UserWarning, match="the input input_1 holds -1e.09 beside small numbers"):
         quantize(nn.Conv2d(3, 4, 3).eval(), (masked,), [masked], progress=False)
+
+
+def test_a_copy_of_a_prepared_model_measures_masks_by_itself() -> None:
+    torch.manual_seed(0)
+    model, data = Attention(MASKS["added"], -math.inf).eval(), batch()
+    prepared = prepare_pt2e(torch.export.export(model, data).module(), VpuQuantizer())
+    copied = copy.deepcopy(prepared)
+    with torch.no_grad():
+        copied(*data)
+        prepared(*data)
+        assert torch.equal(convert_pt2e(copied)(*data), convert_pt2e(prepared)(*data))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import torch
-from executorch.exir import to_edge
+from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch.exir.backend.backend_api import to_backend
 from executorch.exir.backend.backend_details import PreprocessResult
 
@@ -39,18 +39,25 @@ MakePte = Callable[..., bytes]
 @pytest.fixture(scope="session")
 def make_pte() -> MakePte:
     """A program whose every method is one delegate call, with the blob. `model` takes and gives
-    what the blob does; what it computes is of no matter."""
+    what the blob does; what it computes is of no matter. `others` are methods of other blobs."""
 
     def make(
-        blob: bytes, model: torch.nn.Module, x: torch.Tensor, methods: Sequence[str] = ("forward",)
+        blob: bytes,
+        model: torch.nn.Module,
+        x: torch.Tensor,
+        methods: Sequence[str] = ("forward",),
+        others: Mapping[str, bytes] | None = None,
+        config: ExecutorchBackendConfig | None = None,
     ) -> bytes:
-        with pytest.MonkeyPatch.context() as patch:
-            result = PreprocessResult(blob)
-            patch.setattr(VpuBackend, "preprocess", staticmethod(lambda *_: result))
-            edge = to_edge(torch.export.export(model, (x,))).exported_program()
-            lowered = to_backend("VpuBackend", edge, [])
-            whole = {m: torch.export.export(Wrapper(lowered), (x,)) for m in methods}
-            return bytes(to_edge(whole).to_executorch().buffer)
+        whole = {}
+        for method, data in {**dict.fromkeys(methods, blob), **(others or {})}.items():
+            with pytest.MonkeyPatch.context() as patch:
+                result = PreprocessResult(data)
+                patch.setattr(VpuBackend, "preprocess", staticmethod(lambda *_, r=result: r))
+                edge = to_edge(torch.export.export(model, (x,))).exported_program()
+                lowered = to_backend("VpuBackend", edge, [])
+            whole[method] = torch.export.export(Wrapper(lowered), (x,))
+        return bytes(to_edge(whole).to_executorch(config).buffer)
 
     return make
 

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import torch
 from executorch.devtools import Inspector
+from executorch.exir import ExecutorchBackendConfig
 from executorch.runtime import Runtime
 
 import executorch_vpu.runtime  # noqa: F401
 
 from .blobs import HAND_MADE_SHAPE, blob, hand_made, hand_made_program, lookup_reference, with_blob
+from .conftest import MakePte, Model
+from .test_concurrency import together
 
 
 class Loaded:
@@ -122,6 +125,27 @@ def test_another_version_is_refused_in_words(pte: bytes, capfd: pytest.CaptureFi
     assert "format version 2, this library reads version 1" in capfd.readouterr().err
 
 
+def test_a_blob_that_is_not_aligned(make_pte: MakePte) -> None:
+    program, constants = hand_made_program()
+    odd = blob(program, constants + b"0")
+    config = ExecutorchBackendConfig(segment_alignment=1)
+    pte = make_pte(hand_made(), Model(), image(), others={"before": odd}, config=config)
+    assert pte.index(hand_made()) % 16 != 0
+    y, codes = Loaded(pte).execute([image()])
+    expected, expected_codes = lookup_reference(image().numpy())
+    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(codes.numpy(), expected_codes)
+
+
+def test_a_limit_from_the_environment(
+    pte: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VPU_MEMORY_LIMIT", "1000")
+    with pytest.raises(RuntimeError):
+        Loaded(pte)
+    assert "its memory limit of 1000 bytes" in capfd.readouterr().err
+
+
 def test_events_and_intermediate_outputs(pte: bytes, tmp_path: Path) -> None:
     program = Runtime.get().load_program(pte, enable_etdump=True, debug_buffer_size=1 << 16)
     method = program.load_method("forward")
@@ -169,3 +193,21 @@ def test_importing_needs_no_torch_for_the_interpreter() -> None:
         "import executorch_vpu.backend.interpreter, sys; assert 'torch' not in sys.modules"
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_methods_in_two_threads(make_pte: MakePte) -> None:
+    """Each its own; what is one and the same in both are the packed constants and the pool."""
+    pte = make_pte(hand_made(), Model(), image(), ["first", "second"])
+    program = Runtime.get().load_program(pte)
+    methods = [program.load_method(name) for name in ("first", "second")]
+
+    def execute(seed: int) -> None:
+        method = methods[seed]
+        assert method is not None
+        expected = lookup_reference(image(seed).numpy())
+        for _ in range(200):
+            y, codes = method.execute([image(seed)])
+            np.testing.assert_array_equal(y.numpy(), expected[0])
+            np.testing.assert_array_equal(codes.numpy(), expected[1])
+
+    together(lambda: execute(0), lambda: execute(1))

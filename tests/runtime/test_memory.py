@@ -197,7 +197,7 @@ def test_too_little_memory_is_said() -> None:
     program, constants = lookup_program()
     program.arenaSize = 1 << 33
     with memory_for(1 << 20), pytest.raises(VpuError, match="no memory for the arena of 85899345"):
-        VpuInterpreter(blob(program, constants))
+        VpuInterpreter(blob(program, constants), memory_limit=1 << 34)
     data = serialize(layers(1, 2))
     with memory_for(LAYER), pytest.raises(VpuError, match="no memory to prepare the VPU program"):
         VpuInterpreter(data, ISA)

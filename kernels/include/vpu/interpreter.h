@@ -43,14 +43,24 @@ class Observer {
 struct LoadOptions {
   std::string isa;      // empty: the VPU_ISA environment variable, else the best this CPU has
   int max_workers = 1;  // scratch is sized for this many tasks
+  // Bytes that loading may take: arena, scratch, tables, and constants as often as instructions
+  // read and pack them. 0: the VPU_MEMORY_LIMIT environment variable, else kDefaultMemory and
+  // kDefaultPerByte for each byte of the blob.
+  uint64_t memory_limit = 0;
+  // Operations of one execution: multiply-accumulates, cells of pooling windows, and values
+  // written. 0: the VPU_WORK_LIMIT environment variable, else none.
+  uint64_t work_limit = 0;
+
+  static constexpr uint64_t kDefaultMemory = uint64_t{1} << 30;
+  static constexpr uint64_t kDefaultPerByte = 8;
 };
 
-// Immutable after load except for its arena: one execute at a time.
+// Immutable after load except for its arena: one execute at a time, another meanwhile is refused.
 class VPU_EXPORT Interpreter {
  public:
-  // `blob` must be 16-byte aligned; once loaded, it is not needed any more.
+  // `blob` is not needed any more once loaded. One that is not 16-byte aligned is copied meanwhile.
   // Refuses, with words, anything it cannot run safely: a foreign, truncated, damaged or
-  // inconsistent blob, another version.
+  // inconsistent blob, another version, one beyond a limit.
   static Status load(const void* blob, size_t size, const LoadOptions& options,
                      std::unique_ptr<Interpreter>* out);
   ~Interpreter();
@@ -65,8 +75,9 @@ class VPU_EXPORT Interpreter {
   // One pointer per argument, in order; sizes and dim orders are the caller's to match with
   // inputs() and outputs(). No output may overlap an input or another output. Uses at most
   // LoadOptions::max_workers of `workers`. Allocates nothing.
-  void execute(const void* const* inputs, void* const* outputs, Workers& workers,
-               Observer* observer = nullptr);
+  // kBusy, and nothing is done, while another thread executes it.
+  Status execute(const void* const* inputs, void* const* outputs, Workers& workers,
+                 Observer* observer = nullptr);
 
  private:
   struct Impl;

@@ -86,6 +86,8 @@ class Kernel {
   virtual void run(const RunContext& context) const = 0;
   virtual size_t scratch_bytes() const { return 0; }     // per task
   virtual int64_t macs_per_output() const { return 0; }  // products summed for one element
+  // About how many operations run does for an element of the output: what a limit is on.
+  virtual double work_per_output() const { return 1 + static_cast<double>(macs_per_output()); }
 };
 
 using KernelPtr = std::unique_ptr<Kernel>;

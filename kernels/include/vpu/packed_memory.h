@@ -15,10 +15,15 @@ class PackedMemory {
   template <class T, class Fill>
   const T* pack(int64_t elements, Fill fill) {
     const size_t bytes = static_cast<size_t>(elements) * sizeof(T);
+    charge(bytes);
     std::byte* piece = take(bytes);
     fill(reinterpret_cast<T*>(piece));
     return reinterpret_cast<const T*>(keep(piece, bytes));
   }
+
+  // Counts bytes that a kernel keeps elsewhere, before it takes them. Ends loading, by an
+  // exception, beyond the program's limit.
+  virtual void charge(uint64_t bytes) = 0;
 
  protected:
   ~PackedMemory() = default;

@@ -14,6 +14,7 @@ enum class Code {
   kCorrupt,       // a VPU blob that is damaged or inconsistent
   kUnavailable,   // what was asked for is not on this machine (an instruction set, memory)
   kBadArgument,   // an input or output that is not what the program declares
+  kBusy,          // the program is being executed already
 };
 
 class [[nodiscard]] Status {
