@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from .dynamic import depends_on_data
 from .namespace import aten_target
 
 # What the interpreter takes: kMaxRank in kernels/include/vpu/kernel.h, and an int32 count.
@@ -52,16 +54,40 @@ def shape_of(node: Node) -> tuple[int, ...]:
     Raises:
         ValueError: the value is no tensor, or a dimension is symbolic.
     """
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        raise ValueError(f"{node.name} is not a single tensor")
+    value = _tensor(node)
     if any(not isinstance(size, int) for size in value.shape):
         raise ValueError(f"{node.name} has a dynamic shape {list(value.shape)}")
     return tuple(value.shape)
 
 
+def size_of(node: Node, dim: int) -> int:
+    """The static size of a tensor along a dimension; others may be dynamic.
+
+    Raises:
+        ValueError: the value is no tensor, or the size is symbolic.
+    """
+    size = _tensor(node).shape[dim]
+    if not isinstance(size, int):
+        raise ValueError(
+            f"it depends on the size of {node.name} along dimension {dim}, which is dynamic: {size}"
+        )
+    return size
+
+
 def rank_of(node: Node) -> int:
-    return len(shape_of(node))
+    """The number of a tensor's dimensions, static or not.
+
+    Raises:
+        ValueError: the value is no tensor.
+    """
+    return _tensor(node).ndim
+
+
+def _tensor(node: Node) -> torch.Tensor:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        raise ValueError(f"{node.name} is not a single tensor")
+    return value
 
 
 def dtype_of(node: Node) -> torch.dtype | None:
@@ -69,23 +95,27 @@ def dtype_of(node: Node) -> torch.dtype | None:
     return value.dtype if isinstance(value, torch.Tensor) else None
 
 
-def tensor_problem(node: Node) -> str | None:
+def tensor_problem(node: Node, dynamic: bool = False) -> str | None:
     """Why a real-valued tensor cannot be one the VPU works on; None if it can.
 
     The VPU computes on float32 (quantized to int8) and plans its memory ahead, so that every size
     is known.
+
+    Args:
+        dynamic: sizes that follow from those of the model's inputs may yet become static.
     """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return "is not a single tensor"
     if value.dtype != torch.float32:
         return f"is {value.dtype}, not torch.float32"
-    if any(not isinstance(size, int) for size in value.shape):
+    known = [size for size in value.shape if isinstance(size, int)]
+    if len(known) < value.ndim and (not dynamic or depends_on_data(value.shape)):
         return f"has the dynamic shape {list(value.shape)}; memory is planned ahead"
-    if 0 in value.shape:
+    if 0 in known:
         return f"is empty: shape {list(value.shape)}"
     if value.ndim > MAX_RANK:
         return f"has {value.ndim} dimensions; the limit is {MAX_RANK}"
-    if value.numel() > MAX_ELEMENTS:
-        return f"has {value.numel()} elements; the limit is {MAX_ELEMENTS}"
+    if prod(known) > MAX_ELEMENTS:
+        return f"has {prod(known)} elements; the limit is {MAX_ELEMENTS}"
     return None

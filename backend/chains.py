@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from torch.fx import Graph, Node
 
 from .arguments import tensor_problem
+from .dynamic import computed_argument
 from .inplace import in_place_hazards
 from .table import Link, OpTable, VpuOp
 
@@ -54,9 +55,13 @@ class Chain:
         return next(a for a in add.all_input_nodes if a not in self.nodes)
 
 
-def find_chains(graph: Graph, ops: OpTable) -> tuple[dict[Node, Chain], dict[Node, str]]:
+def find_chains(
+    graph: Graph, ops: OpTable, dynamic: bool = False
+) -> tuple[dict[Node, Chain], dict[Node, str]]:
     """The chains of a graph, and why the remaining ops of the table are in none.
 
+    Args:
+        dynamic: whether sizes that follow from those of the model's inputs may be unknown yet.
     Returns:
         (chains by root, reasons by node). Nodes of no family of `ops` are in neither.
     """
@@ -68,7 +73,7 @@ def find_chains(graph: Graph, ops: OpTable) -> tuple[dict[Node, Chain], dict[Nod
     def try_root(node: Node, op: VpuOp) -> None:
         if node in claimed:
             return
-        reason = hazards.get(node) or _problem(node, op)
+        reason = hazards.get(node) or _problem(node, op, dynamic)
         if reason is not None:
             reasons[node] = reason
             return
@@ -81,7 +86,7 @@ def find_chains(graph: Graph, ops: OpTable) -> tuple[dict[Node, Chain], dict[Nod
         if user is None or user in claimed or user in hazards:
             return None
         op = ops.of(user)
-        return None if op is None or _tensor_problem(user, op) else (user, op)
+        return None if op is None or _operand_problem(user, op, dynamic) else (user, op)
 
     known = [(node, op) for node in graph.nodes if (op := ops.of(node)) is not None]
     # Of two convolutions that meet in an add the later one fuses it, when the other is ready.
@@ -94,18 +99,20 @@ def find_chains(graph: Graph, ops: OpTable) -> tuple[dict[Node, Chain], dict[Nod
     return chains, {node: reason for node, reason in reasons.items() if node not in claimed}
 
 
-def _tensor_problem(node: Node, op: VpuOp) -> str | None:
+def _operand_problem(node: Node, op: VpuOp, dynamic: bool) -> str | None:
     for operand in op.activations(node):
-        if problem := tensor_problem(operand):
+        if problem := tensor_problem(operand, dynamic):
             return f"its input {operand.name} {problem}"
-    problem = tensor_problem(node)
-    return f"its output {problem}" if problem else None
+    if problem := tensor_problem(node, dynamic):
+        return f"its output {problem}"
+    # Only what moves data never computes with its arguments before it is lowered.
+    return computed_argument(node, dynamic and op.data_movement)
 
 
-def _problem(node: Node, op: VpuOp) -> str | None:
+def _problem(node: Node, op: VpuOp, dynamic: bool) -> str | None:
     try:
-        return _tensor_problem(node, op) or op.check(node)
-    except ValueError as error:  # a shape that is not known ahead
+        return _operand_problem(node, op, dynamic) or op.check(node)
+    except ValueError as error:  # a size that is not known ahead
         return str(error)
 
 

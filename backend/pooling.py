@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from .arguments import arguments, rank_of, shape_of, spread
+from .arguments import arguments, rank_of, size_of, spread
 from .layout import channels_last
 from .program import Windows
 
@@ -29,14 +29,14 @@ def starts_of(node: Node, axis: int) -> tuple[range, int]:
     kernel = spread(call.kernel_size, 2)
     stride = spread(call.stride, 2) or kernel  # an empty list means the kernel's size
     padding = spread(call.padding, 2)
-    outputs = shape_of(node)[2 + axis]  # ceil_mode is settled in it
+    outputs = size_of(node, 2 + axis)  # ceil_mode is settled in it
     first = -padding[axis]
     return range(first, first + outputs * stride[axis], stride[axis]), kernel[axis]
 
 
 def windows_of(node: Node, dilation: int | Sequence[int] = 1) -> tuple[Windows, Windows]:
     """(rows, columns) of a max_pool2d or avg_pool2d call."""
-    sizes = shape_of(arguments(node).input)[2:]
+    sizes = [size_of(arguments(node).input, 2 + axis) for axis in (0, 1)]
     rows, columns = (
         _inside(*starts_of(node, axis), sizes[axis], spread(dilation, 2)[axis]) for axis in (0, 1)
     )

@@ -104,6 +104,10 @@ class VpuOp(ABC):
         """None if the VPU runs this call; else why not: attribute, value and limit, in words.
 
         Looks at attributes and shapes only, so it answers the same before and after quantization.
+        Sizes may be dynamic before: `size_of` and `rank_of` give what is known.
+
+        Raises:
+            ValueError: it depends on a size that is not known ahead.
         """
         return None
 

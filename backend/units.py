@@ -18,6 +18,7 @@ from .arguments import arguments, dtype_of, shape_of
 from .chains import Chain, find_chains
 from .constants import constant_of, is_constant
 from .decomposed import is_decomposed, why_decomposed
+from .dynamic import is_size
 from .namespace import aten_target, overload_of
 from .numerics import QParams
 from .program import INT8_MAX, INT8_MIN
@@ -48,8 +49,9 @@ def is_quantization(node: Node) -> bool:
 
 
 def is_op(node: Node) -> bool:
-    """Whether a node computes something: a call with a result, no quantize or dequantize."""
-    if node.op != "call_function":
+    """Whether a node computes something: a call with a result, no quantize or dequantize, nor the
+    computation of a shape."""
+    if node.op != "call_function" or is_size(node):
         return False
     target = aten_target(node)
     return target is None or (target not in _QUANTIZATION and _has_result(target))

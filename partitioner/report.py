@@ -346,6 +346,13 @@ def _hints(plan: Plan) -> Iterable[str]:
             "The program is not quantized. Run it through prepare_pt2e with VpuQuantizer, "
             "calibrate, convert_pt2e, and export again."
         )
+    inputs = (node for node in plan.graph.nodes if node.op == "placeholder")
+    if any(isinstance(size, str) for node in inputs for size in shape_of_value(node)):
+        yield (
+            "The program takes inputs of dynamic shapes. What has one stays on the CPU: the VPU's "
+            "memory is planned ahead. Export the quantized model again, with inputs of the size "
+            "it will have and without dynamic_shapes."
+        )
     alone = sum(len(subgraph.ops) == 1 for subgraph in plan.subgraphs)
     if alone > 1:
         yield (

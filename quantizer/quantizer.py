@@ -115,7 +115,7 @@ class VpuQuantizer(Quantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         with as_evaluated(model.graph) if self._is_qat else nullcontext():
-            chains, reasons = find_chains(model.graph, self._ops)
+            chains, reasons = find_chains(model.graph, self._ops, dynamic=True)
         state = changing_state(model.graph)
         constant = constant_nodes(model.graph)
         kept = {}
@@ -229,7 +229,7 @@ def _problem(chain: Chain, state: Mapping[Node, str]) -> str | None:
         return "annotated by another quantizer"
     weight, bias = op.weight(root), op.bias(root)
     if weight is not None:
-        if problem := tensor_problem(weight):
+        if problem := tensor_problem(weight, dynamic=True):
             return f"its weight {weight.name} {problem}"
         if not _is_made_of_constants(weight):
             return f"its weight {weight.name} is computed from the model's inputs"

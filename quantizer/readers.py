@@ -19,8 +19,9 @@ from torch.fx import Node
 from torchao.quantization.pt2e import FakeQuantizeBase
 from torchao.quantization.pt2e.quantizer import EdgeOrNode
 
-from ..backend.arguments import arguments, rank_of, shape_of
+from ..backend.arguments import arguments, rank_of
 from ..backend.chains import Chain
+from ..backend.dynamic import at_export, shape_at_export
 from ..backend.namespace import aten_target
 from ..backend.naming import name_of
 from ..backend.table import EVERYTHING, OutputRange, Reads
@@ -221,10 +222,10 @@ def _before(reads: Reads, mover: Node, value: Node) -> Reads:
     if reads.dim is None:
         return reads if not math.isinf(reads.low) or not math.isinf(reads.high) else EVERYTHING
     # Run the call on a tensor that says where along its last dimension every element lies.
-    shape, target = shape_of(value), aten_target(mover)
+    shape, target = shape_at_export(value), aten_target(mover)
     assert target is not None
     along = torch.arange(shape[-1]).expand(shape)
-    moved = target(along, *list(vars(arguments(mover)).values())[1:])
+    moved = target(along, *at_export(list(vars(arguments(mover)).values())[1:]))
     across = torch.arange(shape[-1]).reshape(-1, *[1] * (moved.ndim - 1 - reads.dim))
     rows_stay = (
         moved.shape[reads.dim] == shape[-1]

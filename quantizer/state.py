@@ -1,8 +1,13 @@
-"""Buffers the model changes. torchao folds whatever it quantizes that is computed from parameters
-and buffers alone; where one of them is written to, that would freeze it at its first value."""
+"""Buffers the model changes. Running it to calibrate must not change them for good, and torchao
+folds whatever it quantizes that is computed from parameters and buffers alone; where one of them is
+written to, that would freeze it at its first value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
 from torch.fx import Graph, Node
 
 from ..backend.inplace import writes
@@ -25,3 +30,15 @@ def changing_state(graph: Graph) -> dict[Node, str]:
             for source in state.keys() & set(sources):
                 state[node] = state[source]
     return state
+
+
+@contextmanager
+def state_kept(model: nn.Module) -> Iterator[None]:
+    """Calibration runs the model, and so does torchao when it folds constants; the state it starts
+    with is still the one to deploy."""
+    saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, value in saved:
+            buffer.copy_(value)

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from ..arguments import arguments, shape_of
+from ..arguments import arguments
+from ..dynamic import same_shape
 from ..elementwise import BinaryOp, lower_binary
 from ..namespace import aten_target
 from ..numerics import multiplier, store
@@ -83,7 +84,7 @@ class AddOp(BinaryOp):
             and self.check(node) is None
             and len(operands) == 2
             and operands.count(producer) == 1
-            and shape_of(operands[0]) == shape_of(operands[1])
+            and same_shape(*operands)
         )
 
     def lower_tensors(self, unit: Unit, builder: ProgramBuilder) -> None:

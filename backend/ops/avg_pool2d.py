@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from ..arguments import arguments, shape_of
+from ..arguments import arguments, shape_of, size_of
 from ..layout import physical
 from ..namespace import aten_target
 from ..numerics import INT32_MAX, multiplier, store
@@ -78,8 +78,8 @@ class AvgPool2dOp(VpuOp):
 def _pool(node: Node) -> tuple[tuple[Windows, Windows], tuple[tuple[int, ...], tuple[int, ...]]]:
     """((rows, columns), (row_divisor, column_divisor)) of a call."""
     if aten_target(node) is aten.adaptive_avg_pool2d.default:
-        sizes, outputs = shape_of(arguments(node).input)[2:], shape_of(node)[2:]
-        rows, columns = (_adaptive(*pair) for pair in zip(sizes, outputs, strict=True))
+        source = arguments(node).input
+        rows, columns = (_adaptive(size_of(source, axis), size_of(node, axis)) for axis in (2, 3))
         return (rows, columns), (_lengths(rows), _lengths(columns))
     call = arguments(node)
     rows, columns = windows_of(node)
@@ -110,6 +110,6 @@ def _longest(windows: Windows) -> int:
 def _padded_lengths(node: Node, axis: int) -> tuple[int, ...]:
     """Cells per window, padding included; what ceil_mode adds behind the padding does not count."""
     starts, kernel = starts_of(node, axis)
-    size = shape_of(arguments(node).input)[2 + axis]
+    size = size_of(arguments(node).input, 2 + axis)
     behind = size - starts[0]  # starts[0] is minus the padding, which is the same on both sides
     return tuple(min(start + kernel, behind) - start for start in starts)

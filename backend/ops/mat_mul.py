@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from ..arguments import arguments, rank_of, shape_of
+from ..arguments import arguments, rank_of, shape_of, size_of
 from ..elementwise import broadcast_input
 from ..layout import contiguous
 from ..numerics import INT32_MAX, multiplier, store
@@ -55,7 +55,7 @@ class MatMulOp(VpuOp):
         for operand in self.activations(node):
             if rank_of(operand) < 2:
                 return f"its input {operand.name} has rank {rank_of(operand)}; the least is 2"
-        inner = shape_of(self.activations(node)[0])[-1]
+        inner = size_of(self.activations(node)[0], -1)
         if inner > MAX_INNER:
             return f"it sums {inner} products; the int32 accumulator is proven to hold {MAX_INNER}"
         return None

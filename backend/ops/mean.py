@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from ..arguments import arguments, rank_of, shape_of
+from ..arguments import arguments, rank_of, shape_of, size_of
 from ..layout import physical
 from ..numerics import INT32_MAX, multiplier, store
 from ..program import INT8_MAX, INT8_MIN, Instruction, Operand, Tensor
@@ -51,8 +51,8 @@ class MeanOp(VpuOp):
     links = (Link.ACTIVATION,)
 
     def check(self, node: Node) -> str | None:
-        shape = shape_of(arguments(node).input)
-        elements = prod(shape[d] for d in _reduced(node))
+        source = arguments(node).input
+        elements = prod(size_of(source, d) for d in sorted(_reduced(node)))
         if elements > MAX_ELEMENTS:
             return f"it sums {elements} elements; the int32 sum is proven to hold {MAX_ELEMENTS}"
         return None

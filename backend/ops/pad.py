@@ -56,7 +56,8 @@ class PadOp(VpuOp):
         return None if mode == "constant" else f"its mode is {mode!r}; only 'constant' is supported"
 
     def brings_in(self, node: Node) -> float:
-        return float(arguments(node).value or 0.0)
+        value = arguments(node).value
+        return float(value) if isinstance(value, (int, float)) else 0.0
 
     def lower(self, unit: Unit, builder: ProgramBuilder) -> None:
         source = unit.sources[0]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from ..arguments import arguments, rank_of, shape_of
+from ..arguments import arguments, rank_of, shape_of, size_of
 from ..layout import physical
 from ..numerics import QParams, multiplier, store
 from ..program import Instruction, Operand, Tensor
@@ -54,10 +54,14 @@ class SoftmaxOp(VpuOp):
         largest: all such together move no output by more than that."""
         dim = arguments(node).dim
         half_step = self.fixed.scale / 2
-        return Reads(dim=dim, depth=math.log(shape_of(node)[dim] / half_step))
+        return Reads(dim=dim, depth=math.log(size_of(node, dim) / half_step))
 
     def check(self, node: Node) -> str | None:
-        return "its input has no dimension" if rank_of(arguments(node).input) == 0 else None
+        call = arguments(node)
+        if rank_of(call.input) == 0:
+            return "its input has no dimension"
+        size_of(node, call.dim)  # `reads` asks for it
+        return None
 
     def check_unit(self, unit: Unit) -> str | None:
         # Every exponential is rounded by up to 1/2. All together, in a sum of at least ONE, they

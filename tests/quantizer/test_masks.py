@@ -42,6 +42,9 @@ MASKS: dict[str, Masking] = {
     "through a view": lambda s, keep, never: (
         s.unsqueeze(1) + additive(keep, never)[:, None, None]
     ).squeeze(1),
+    "through view_as": lambda s, keep, never: (
+        s.unsqueeze(1) + additive(keep, never)[:, None, None]
+    ).view_as(s),
     "and clamped": lambda s, keep, never: torch.clamp_min(
         s + additive(keep, never).unsqueeze(1), torch.finfo(torch.float32).min
     ),

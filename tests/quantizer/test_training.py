@@ -1,4 +1,4 @@
-"""Quantization-aware training. One model only: torchao needs a long time for each."""
+"""Quantization-aware training. Few models only: torchao needs a long time for each."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
 from torch.fx import GraphModule
 from torchao.quantization.pt2e import move_exported_model_to_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
 
-from executorch_vpu import VpuQuantizer
+from executorch_vpu import VpuPartitioner, VpuQuantizer, partition_report
 from executorch_vpu.backend.units import is_dequantize
 from executorch_vpu.quantizer import Skipped
+from tests.support.pipeline import run_pte, sqnr_db
 
 from .graphs import cpu_reasons, export, observer_sites, unit_names
+from .nets import ConvBnReLU
 
 INPUTS = (torch.randn(4, 3, 6, 5),)
 
@@ -99,3 +102,41 @@ def test_the_converted_model_computes_what_was_trained(stages: Stages) -> None:
     nodes = reversed(stages.converted.graph.nodes)
     step = next(node.args[1] for node in nodes if is_dequantize(node))
     assert error < 2.5 * step < stages.trained.abs().max() / 4
+
+
+class Viewed(nn.Module):
+    """Two ways to flatten, one of which names the batch size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block, self.first, self.second = ConvBnReLU(3, 4), nn.Linear(120, 8), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.block(x)
+        return self.second(torch.relu(self.first(x.view(x.size(0), -1))).flatten(1))
+
+
+def test_trained_at_one_batch_size_and_deployed_at_another() -> None:
+    torch.manual_seed(0)
+    batch = ({0: torch.export.Dim.DYNAMIC},)
+    exported = torch.export.export(
+        Viewed().train(), (torch.randn(8, 3, 6, 5),), dynamic_shapes=batch
+    )
+    quantizer = VpuQuantizer(is_qat=True)
+    prepared = prepare_qat_pt2e(exported.module(), quantizer)
+    assert quantizer.skipped == []
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=0.1)
+    for size in (8, 3):  # the last batch of an epoch
+        optimizer.zero_grad()
+        prepared(torch.randn(size, 3, 6, 5)).square().mean().backward()
+        optimizer.step()
+    move_exported_model_to_eval(prepared)
+    converted = convert_pt2e(prepared)
+    one = (torch.randn(1, 3, 6, 5),)
+    program = torch.export.export(converted, one)
+    report = partition_report(program)
+    assert report.reasons == {} and len(report.subgraphs) == 1
+    edge = to_edge_transform_and_lower(program, partitioner=[VpuPartitioner()])
+    [actual] = run_pte(edge.to_executorch().buffer, one)
+    with torch.no_grad():
+        assert sqnr_db(converted(*one), actual) > 30
