@@ -66,6 +66,15 @@ double elements_of(const Shape& shape) {
   return product;
 }
 
+double constant_bytes(const Case& c) {
+  double sum = 0;
+  for (const auto& tensor : c.program.tensors) {
+    if (tensor->storage != schema::Storage_Constant) continue;
+    sum += elements_of(tensor->shape) * static_cast<double>(element_bytes(tensor->dtype));
+  }
+  return sum;
+}
+
 bool read_case(const uint8_t* data, size_t size, Case* out) {
   if (size < kHeaderSize) return false;
   const uint64_t program_size = field(data, 8);

@@ -33,6 +33,9 @@ size_t element_bytes(schema::DType dtype);
 // Of any shape, also of one that no program may have.
 double elements_of(const Shape& shape);
 
+// That fill_constants will give it.
+double constant_bytes(const Case& c);
+
 // Whether the blob holds a valid FlatBuffer with tensors and instructions. Its numbers may be
 // anything.
 bool read_case(const uint8_t* data, size_t size, Case* out);

@@ -9,23 +9,30 @@
 
 #include "capi/thread_workers.h"
 #include "case.h"
-#include "cost.h"
 #include "interpreter/crc32.h"
 #include "random.h"
 #include "vpu.h"
 #include "vpu/interpreter.h"
+#include "watch.h"
 
 namespace vpu::fuzz {
 namespace {
 
-// Beyond these a program is not loaded: it would take long, not find more.
-constexpr double kMostBytes = 256e6;
-constexpr double kMostWork = 5e6;
+// The interpreter refuses what is beyond these: it would take long, not find more.
+constexpr uint64_t kMostMemory = uint64_t{1} << 26;
+constexpr uint64_t kMostWork = 4'000'000;
+
+// What loading may take on the heap beyond the memory limit: for each byte of the blob, and anyway.
+constexpr uint64_t kUncounted = 4;
+constexpr uint64_t kUncountedBase = 16384;
+
+constexpr double kMostSeconds = 10;  // of loading, by the process's clock
 
 constexpr int kMostWorkers = 3;
 
 struct Counts {
   uint64_t refused = 0;
+  uint64_t beyond_limits = 0;  // of those
   uint64_t too_large = 0;
   uint64_t ran = 0;
   uint64_t executions = 0;
@@ -43,6 +50,19 @@ std::vector<std::string> available_isas() {
     if (vpu_isa_at(i, &isa) == VPU_OK && isa.available != 0) names.emplace_back(isa.name);
   }
   return names;
+}
+
+bool is_beyond(const Status& status, const char* variable) {
+  return status.message().find(variable) != std::string::npos;
+}
+
+// No limit of the interpreter's holds for what is its caller's.
+uint64_t argument_bytes(const Interpreter& interpreter) {
+  uint64_t bytes = 0;
+  for (const auto* infos : {&interpreter.inputs(), &interpreter.outputs()}) {
+    for (const ArgumentInfo& info : *infos) bytes += info.bytes;
+  }
+  return bytes;
 }
 
 // Tasks one after another on the calling thread: as another thread would see them, at no cost.
@@ -109,25 +129,29 @@ class Arguments {
 class Checker {
  public:
   Checker(const uint8_t* data, size_t size)
-      : data_(data), size_(size), random_(crc32(0, data, size)) {}
+      : data_(data), size_(size), random_(crc32(0, data, size)) {
+    if (random_.one_in(16)) memory_limit_ >>= random_.below(18);
+  }
 
   void run() {
-    if (!is_affordable()) {
-      ++counts.too_large;
-      return;
-    }
     static const std::vector<std::string> isas = available_isas();
     std::unique_ptr<Interpreter> reference;
     const Status status = load(isas.front(), kMostWorkers, &reference);
     if (!status.ok()) {
       ++counts.refused;
       if (status.message().size() < 20) fail("it is refused without a reason");
-      // All sets refuse the same; a sample of them tells.
+      const bool needs_memory = is_beyond(status, "VPU_MEMORY_LIMIT");
+      if (needs_memory || is_beyond(status, "VPU_WORK_LIMIT")) ++counts.beyond_limits;
+      // All sets refuse the same, except that they pack differently; a sample of them tells.
       std::unique_ptr<Interpreter> other;
-      if (random_.one_in(8) && load(random_.pick(isas), 1, &other).ok()) {
+      if (random_.one_in(8) && load(random_.pick(isas), 1, &other).ok() && !needs_memory) {
         fail(std::string(other->isa()) + " takes what " + isas.front() +
              " refuses: " + status.message());
       }
+      return;
+    }
+    if (argument_bytes(*reference) > kMostMemory) {
+      ++counts.too_large;
       return;
     }
     ++counts.ran;
@@ -141,19 +165,15 @@ class Checker {
       const int workers = random_.one_in(2) ? 1 : random_.between(2, kMostWorkers);
       std::unique_ptr<Interpreter> interpreter;
       const Status loaded = load(isas[i], workers, &interpreter);
-      if (!loaded.ok()) fail(isas[i] + " refuses what scalar takes: " + loaded.message());
-      compare(interpreter.get(), workers, &inputs, &expected);
+      if (loaded.ok()) {
+        compare(interpreter.get(), workers, &inputs, &expected);
+      } else if (!is_beyond(loaded, "VPU_MEMORY_LIMIT")) {
+        fail(isas[i] + " refuses what scalar takes: " + loaded.message());
+      }
     }
   }
 
  private:
-  bool is_affordable() const {
-    Case c;
-    if (!read_case(data_, size_, &c)) return true;
-    const Cost cost = cost_of(c);
-    return cost.bytes <= kMostBytes && cost.work <= kMostWork;
-  }
-
   static ThreadWorkers& threads() {
     static ThreadWorkers& pool = *new ThreadWorkers(kMostWorkers);
     return pool;
@@ -166,13 +186,25 @@ class Checker {
     LoadOptions options;
     options.isa = isa;
     options.max_workers = workers;
-    return Interpreter::load(blob.get(), size_, options, out);
+    options.memory_limit = memory_limit_;
+    options.work_limit = kMostWork;
+    const Watch watch;
+    Status status = Interpreter::load(blob.get(), size_, options, out);
+    if (watch.peak_bytes() > memory_limit_ + kUncounted * size_ + kUncountedBase) {
+      fail("loading takes " + std::to_string(watch.peak_bytes()) + " bytes; the limit is " +
+           std::to_string(memory_limit_));
+    }
+    if (watch.seconds() > kMostSeconds) {
+      fail("loading takes " + std::to_string(watch.seconds()) + " seconds: " + status.message());
+    }
+    return status;
   }
 
   static void execute(Interpreter* interpreter, Arguments* inputs, Arguments* outputs,
                       Workers& workers) {
     ++counts.executions;
-    interpreter->execute(inputs->pointers(), outputs->pointers(), workers);
+    const Status status = interpreter->execute(inputs->pointers(), outputs->pointers(), workers);
+    if (!status.ok()) fail("it does not run: " + status.message());
   }
 
   // Rarely with threads: handing over to them takes longer than most programs do.
@@ -198,17 +230,30 @@ class Checker {
   const uint8_t* data_;
   size_t size_;
   Random random_;
+  uint64_t memory_limit_ = kMostMemory;
 };
 
 }  // namespace
 
+bool is_within(const Bytes& blob, uint64_t work) {
+  LoadOptions options;
+  options.isa = "scalar";
+  options.memory_limit = kMostMemory;
+  options.work_limit = work;
+  std::unique_ptr<Interpreter> interpreter;
+  const Status status = Interpreter::load(blob.data(), blob.size(), options, &interpreter);
+  if (!status.ok()) return !is_beyond(status, "_LIMIT");
+  return argument_bytes(*interpreter) <= 4 * work;
+}
+
 void check(const uint8_t* data, size_t size) { Checker(data, size).run(); }
 
 void print_counts() {
-  std::fprintf(stderr,
-               "fuzz: %" PRIu64 " blobs ran, in %" PRIu64 " executions; %" PRIu64
-               " were refused, %" PRIu64 " too large to load\n",
-               counts.ran, counts.executions, counts.refused, counts.too_large);
+  std::fprintf(
+      stderr,
+      "fuzz: %" PRIu64 " blobs ran, in %" PRIu64 " executions; %" PRIu64 " were refused, %" PRIu64
+      " of them beyond a limit; %" PRIu64 " had arguments too large to pass\n",
+      counts.ran, counts.executions, counts.refused, counts.beyond_limits, counts.too_large);
 }
 
 }  // namespace vpu::fuzz

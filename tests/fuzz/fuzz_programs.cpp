@@ -5,7 +5,6 @@
 #include "case.h"
 #include "check.h"
 #include "constants.h"
-#include "cost.h"
 #include "mutate.h"
 #include "place.h"
 #include "settle.h"
@@ -20,8 +19,8 @@ constexpr size_t kMostInstructions = 12;  // of two programs that are joined
 
 // Most programs stay small, so that there are many of them; some are as large as any that is
 // loaded.
-double most_work(Random* random) {
-  return random->one_in(1024) ? 4e6 : random->one_in(64) ? 2e5 : 1e4;
+uint64_t most_work(Random* random) {
+  return random->one_in(1024) ? 4'000'000 : random->one_in(64) ? 200'000 : 10'000;
 }
 
 size_t write(const Bytes& blob, uint8_t* data, size_t max_size) {
@@ -32,21 +31,24 @@ size_t write(const Bytes& blob, uint8_t* data, size_t max_size) {
 
 // The program settled, or damaged after that; 0 if it does not fit or would take too long.
 size_t finish(Case* c, Random* random, uint8_t* data, size_t max_size) {
-  const double most = most_work(random);
+  const uint64_t most = most_work(random);
+  Bytes constants, blob;
   for (int attempts = 16;; --attempts) {
     settle(c, random);
     place(c, random);
-    const Cost cost = cost_of(*c);
-    if (cost.work <= most && cost.bytes <= 64e6) break;
+    if (constant_bytes(*c) <= static_cast<double>(max_size)) {
+      fill_constants(c, random);
+      constants = place_constants(c);
+      blob = pack(c->program, constants);
+      if (is_within(blob, most)) break;
+    }
     if (attempts == 0) return 0;
     shrink(c);
   }
-  fill_constants(c, random);
-  const Bytes constants = place_constants(c);
   if (random->one_in(6)) {
     for (size_t n = 1 + random->below(3); n > 0; --n) damage(&c->program, random);
+    blob = pack(c->program, constants);
   }
-  Bytes blob = pack(c->program, constants);
   if (random->one_in(64)) {  // anywhere, with a checksum that is right
     for (size_t n = 1 + random->below(4); n > 0; --n) {
       blob[random->below(blob.size())] = static_cast<uint8_t>(random->next());
