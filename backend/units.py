@@ -30,6 +30,7 @@ QUANTIZE = _QD.quantize_per_tensor.default
 DEQUANTIZE = _QD.dequantize_per_tensor.default
 QUANTIZE_PER_CHANNEL = _QD.quantize_per_channel.default
 DEQUANTIZE_PER_CHANNEL = _QD.dequantize_per_channel.default
+_LEFT_IN_FLOAT = "vpu_left_in_float"
 # Between these every ratio of two scales, times an int32, is a finite float32.
 MIN_SCALE, MAX_SCALE = 1e-9, 1e9
 _QUANTIZATION = {QUANTIZE, DEQUANTIZE, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
@@ -46,6 +47,12 @@ def is_dequantize(node: Node) -> bool:
 def is_quantization(node: Node) -> bool:
     """Whether a node quantizes or dequantizes, per tensor or per channel."""
     return aten_target(node) in _QUANTIZATION
+
+
+def leave_in_float(node: Node, reason: str) -> None:
+    """Says why the quantizer leaves an op in float, in the one key of its metadata that is still
+    there when the Q/DQ graph is planned."""
+    node.meta["custom"] = {**node.meta.get("custom", {}), _LEFT_IN_FLOAT: reason}
 
 
 def is_op(node: Node) -> bool:
@@ -156,7 +163,7 @@ def find_units(graph: Graph, ops: OpTable) -> Units:
     for chain in chains.values():
         unit, reason = _unit_of(chain)
         if unit is None:
-            reasons[chain.root] = reason
+            reasons[chain.root] = chain.root.meta.get("custom", {}).get(_LEFT_IN_FLOAT, reason)
             fused = f"belongs to {chain.root.name}, which is on the CPU"
             reasons.update(dict.fromkeys(chain.nodes[1:], fused))
         else:
@@ -195,7 +202,11 @@ def _unit_of(chain: Chain) -> tuple[Unit | None, str]:
         operands = [*operands, chain.residual]
     for operand in operands:
         if not is_dequantize(operand):
-            return None, f"its input {operand.name} is float: the quantizer left this op out"
+            told = root.meta.get("custom", {}).get(_LEFT_IN_FLOAT)
+            return (
+                None,
+                told or f"its input {operand.name} is float: the quantizer left this op out",
+            )
         if problem := _int8_problem(operand):
             return None, f"its input {source_of(operand).name} {problem}"
     users = list(chain.last.users)

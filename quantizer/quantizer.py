@@ -31,7 +31,7 @@ from ..backend.ops import VPU_OPS
 from ..backend.program import INT8_MAX, INT8_MIN
 from ..backend.regions import dissolve_regions
 from ..backend.table import Link, OutputRange
-from ..backend.units import is_op, why_unknown
+from ..backend.units import is_op, leave_in_float, why_unknown
 from .batch_norms import is_barrier
 from .config import PTQ, QAT, QuantizationConfig
 from .readers import measure_as_read
@@ -129,6 +129,8 @@ class VpuQuantizer(Quantizer):
                 reasons.update(dict.fromkeys(chains[node].nodes, reason))
         accepted, not_worth_it = worthwhile(model.graph, kept.values())
         reasons.update(not_worth_it)
+        for node, reason in not_worth_it.items():
+            leave_in_float(node, reason)
         self._chains = accepted
         outputs = {chain.last for chain in accepted}
         for chain in accepted:

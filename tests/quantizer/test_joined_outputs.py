@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from executorch_vpu import VpuQuantizer
 
 from ..support.pipeline import sqnr_db
-from .graphs import quantize, unit_names
+from .graphs import cpu_reasons, quantize, unit_names
 from .nets import Applied, conv
 
 JOINS: dict[str, Callable[[Tensor, Tensor], Any]] = {
@@ -49,6 +49,7 @@ def test_scores_beside_boxes_keep_their_levels(join: str) -> None:
     for wanted, actual in zip(parts(apart), parts(quantized(*inputs)), strict=True):
         assert sqnr_db(wanted, actual) > 40
     assert any("keep a scale each" in skipped.reason for skipped in quantizer.skipped)
+    assert any("keep a scale each" in reason for reason in cpu_reasons(quantized).values())
     assert [name for name in unit_names(quantized) if "cat" in name or "stack" in name] == []
 
 
