@@ -43,7 +43,8 @@ sanitize: $(VENV)/installed-test  ## Test the interpreter under AddressSanitizer
 	@echo "==> Running the tests that run programs, with sanitizers"
 	$(SANITIZE) address,undefined $(RUNNING) tests/kernels/test_tampering.py tests/runtime/test_blob.py \
 	  tests/runtime/test_limits.py
-	$(SANITIZE) thread $(RUNNING) tests/runtime/test_concurrency.py
+	DELEGATE=ON $(SANITIZE) thread $(RUNNING) tests/runtime/test_concurrency.py \
+	  tests/runtime/test_delegate_threads.py
 
 FUZZ_SECONDS ?= 600
 

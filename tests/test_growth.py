@@ -20,6 +20,7 @@ from executorch_vpu import VPU_OPS
 from executorch_vpu.backend.builder import ProgramBuilder
 from executorch_vpu.backend.serialize import serialize
 from executorch_vpu.partitioner.plan import plan_graph
+from executorch_vpu.partitioner.ranges import narrow_parts, range_warnings
 from executorch_vpu.partitioner.report import _describe
 
 from . import large
@@ -61,7 +62,9 @@ def growth(function: Step, shape: Callable[[int], Graph]) -> float:
 
 def plan_and_report(graph: Graph) -> object:
     """The report writes the plan into the graph, too."""
-    report = _describe(plan_graph(graph, VPU_OPS, 1), "float")
+    plan = plan_graph(graph, VPU_OPS, 1)
+    told = (*range_warnings(plan), *narrow_parts(plan))
+    report = _describe(plan, "float", told)
     return report.to_json(), report.steps
 
 
