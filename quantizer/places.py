@@ -25,6 +25,7 @@ from .sentinels import LEAST_SENTINEL, sentinel_in
 SMALLEST_SCALE = torch.finfo(torch.float32).eps
 FEWEST_LEVELS = 16
 LARGEST_VALUE = MAX_SCALE * 127
+_MASKED_ROW = -LEAST_SENTINEL / 2  # of a sum's row nothing is larger, if all of it is masked
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Place(ObserverBase):
 
     Args:
         measure: the group's observer or fake quantizer.
-        name: of the tensor: "conv2d (layer1.0.conv1)".
+        name: of the tensor: "conv2d (in module layer1.0.conv1)".
         reads: what its readers tell apart.
         observes: whether the observer sees it at all.
     """
@@ -195,14 +196,21 @@ class Place(ObserverBase):
             if not place.awaits_sum or own is None or other is None:
                 continue
             # What the other operand adds at most, along the row: below, nothing lifts this one up.
-            most = (other * whole.signs[1 - i]).expand_as(total)
-            most = most.amax() if dim is None else most.amax(dim, keepdim=True)
+            signed = (sign * own).expand_as(total)
+            most = _top((whole.signs[1 - i] * other).expand_as(total), dim)
+            top = _top(signed, dim)
             least = floor - most
+            # Where the other one masks a whole row, this one is as it is.
+            least = torch.where(top > _MASKED_ROW, torch.minimum(least, top), least)
             least = torch.where(least.isfinite(), least, -math.inf)
-            signed = torch.maximum((sign * own).expand_as(total), least)
-            place.observe(sign * signed)
+            place.observe(sign * torch.maximum(signed, least))
             if place.sum is not None and sign > 0:
                 self._measure_operands(place.sum, least, total)
+
+
+def _top(x: Tensor, dim: int | None) -> Tensor:
+    """The largest value, or that of each row."""
+    return x.amax() if dim is None else x.amax(dim, keepdim=True)
 
 
 def _has_range(measure: nn.Module) -> bool:
@@ -217,7 +225,12 @@ def floor(x: Tensor, reads: Reads) -> Tensor:
     """The least value of `x`, or of each row of it, that a reader tells apart."""
     if reads.dim is None or not x.numel():
         return torch.tensor(reads.low)
-    return (x.amax(reads.dim, keepdim=True) - reads.depth).clamp_min(reads.low)
+    top = x.amax(reads.dim, keepdim=True)
+    # A row that is masked as a whole says nothing of the others' range.
+    masked = top <= _MASKED_ROW
+    if bool(masked.any()) and not bool(masked.all()):
+        top = torch.where(masked, top[~masked].min(), top)
+    return (top - reads.depth).clamp_min(reads.low)
 
 
 def cut(x: Tensor, reads: Reads) -> Tensor:

@@ -103,6 +103,27 @@ def test_a_mask_costs_no_precision_with_another_observer(never: float) -> None:
     assert noise_db(Attention(MASKS["added"], never).eval(), VpuQuantizer(config=config)) > 30
 
 
+@pytest.mark.parametrize("never", [torch.finfo(torch.float32).min, -1e9, -1e4])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["added", "masked_fill"])
+def test_rows_that_are_masked_as_a_whole_cost_the_others_nothing(
+    never: float, dynamic: bool
+) -> None:
+    """Padded queries, as decoders have them."""
+    torch.manual_seed(0)
+    x, keep = torch.randn(2, LENGTH, WIDTH), torch.ones(LENGTH, LENGTH).tril().bool()
+    keep = keep & (torch.arange(LENGTH) >= 5)  # five of padding, at the left
+
+    def forward(layer: nn.Module, x: Tensor, keep: Tensor) -> Tensor:
+        scores = layer(x) @ x.transpose(-2, -1) * 0.5
+        masked = scores.masked_fill(~keep, never) if dynamic else scores + additive(keep, never)
+        return torch.softmax(masked, -1) @ x
+
+    model = Applied(forward, nn.Linear(WIDTH, WIDTH)).eval()
+    quantized = quantize(model, (x, keep), [(x, keep)], progress=False)
+    real = (slice(None), slice(5, None))
+    assert sqnr_db(model(x, keep)[real].detach(), quantized(x, keep)[real].detach()) > 30
+
+
 @pytest.mark.parametrize(
     "before_mask",
     [lambda s: s, lambda s: s * 0.5, lambda s: s + 1, lambda s: s.unsqueeze(1).squeeze(1)],
