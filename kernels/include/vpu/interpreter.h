@@ -47,8 +47,9 @@ struct LoadOptions {
   // read and pack them. 0: the VPU_MEMORY_LIMIT environment variable, else kDefaultMemory and
   // kDefaultPerByte for each byte of the blob.
   uint64_t memory_limit = 0;
-  // Operations of one execution: multiply-accumulates, cells of pooling windows, and values
-  // written. 0: the VPU_WORK_LIMIT environment variable, else none.
+  // Operations of one execution: multiply-accumulates, cells of pooling windows, values written,
+  // and bytes that a convolution copies, in which instruction sets differ. 0: the VPU_WORK_LIMIT
+  // environment variable, else none.
   uint64_t work_limit = 0;
 
   static constexpr uint64_t kDefaultMemory = uint64_t{1} << 30;
