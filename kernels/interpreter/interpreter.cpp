@@ -113,7 +113,7 @@ Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions&
   Budget budget(memory_limit);
   AlignedMemory copy;
   if (reinterpret_cast<uintptr_t>(data) % kBlobAlignment != 0) {
-    budget.spend(size);
+    budget.spend(allocated_bytes(size));
     copy = allocate_aligned(size);
     if (copy == nullptr) throw std::bad_alloc();
     data = std::memcpy(copy.get(), data, size);
@@ -140,7 +140,9 @@ Status Interpreter::Impl::load(const void* data, size_t size, const LoadOptions&
   memory->finish();
   const size_t workers = static_cast<size_t>(std::max(options.max_workers, 1));
   for (size_t i = 0; i < workers; ++i) budget.spend(align_up(scratch_bytes));
-  scratch = allocate_aligned(align_up(scratch_bytes) * workers);
+  const size_t all_scratch = align_up(scratch_bytes) * workers;
+  budget.spend(allocated_bytes(all_scratch) - all_scratch);  // it cannot overflow: it is spent
+  scratch = allocate_aligned(all_scratch);
   if (scratch == nullptr) {
     return error(Code::kUnavailable, "no memory for scratch: %zu times %zu bytes", workers,
                  align_up(scratch_bytes));

@@ -17,15 +17,25 @@ struct FreeMemory {
 };
 using AlignedMemory = std::unique_ptr<std::byte, FreeMemory>;
 
-// Null if the system has not that much. Huge pages where one is at least half full: activations are
-// gone through in every direction, which small ones take too many entries of the TLB for.
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Huge pages where one is at least half full: activations are gone through in every direction,
+// which small ones take too many entries of the TLB for.
+constexpr size_t alignment_of(size_t bytes) {
+  return bytes >= kHugePage / 2 ? kHugePage : kAlignment;
+}
+
+// What allocate_aligned takes for so many bytes.
+constexpr size_t allocated_bytes(size_t bytes) {
+  const size_t alignment = alignment_of(bytes);
+  return (std::max(bytes, size_t{1}) + alignment - 1) / alignment * alignment;
+}
+
+// Null if the system has not that much.
 inline AlignedMemory allocate_aligned(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const bool huge = bytes >= kHugePage / 2;
-  const size_t alignment = huge ? kHugePage : kAlignment;
-  const size_t size = (std::max(bytes, size_t{1}) + alignment - 1) / alignment * alignment;
+  const size_t alignment = alignment_of(bytes), size = allocated_bytes(bytes);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
-  if (huge && memory != nullptr) madvise(memory, size, MADV_HUGEPAGE);
+  if (alignment == kHugePage && memory != nullptr) madvise(memory, size, MADV_HUGEPAGE);
   return AlignedMemory(memory);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "interpreter/dataflow.h"
+#include "interpreter/memory.h"
 
 namespace vpu {
 namespace {
@@ -224,7 +225,7 @@ Status read_program(const Blob& blob, Budget* budget, Program* program) {
                  arena_size);
   }
   VPU_RETURN_IF_ERROR(check_sharing(*program));
-  budget->spend(arena_size);
+  budget->spend(allocated_bytes(arena_size));
   budget->spend(kTensorBytes * count(program->schema->tensors()));
   budget->spend(kArgumentBytes * count(program->schema->inputs()));
   budget->spend(kArgumentBytes * count(program->schema->outputs()));

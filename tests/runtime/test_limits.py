@@ -210,3 +210,12 @@ def test_a_value_is_read_only_where_all_of_it_is_live() -> None:
             with pytest.raises(VpuValueError, match=f"reads tensor {wrong}, which holds no value"):
                 load(p, bytes(64))
     assert 50 < refused < 350
+
+
+def test_memory_is_counted_as_it_is_taken() -> None:
+    """An arena of 1.5 MB takes a huge page of 2 MB."""
+    program, constants = lookup_program()
+    program.arenaSize = 3 << 19
+    load(program, constants, memory_limit=(2 << 20) + 65536)
+    with pytest.raises(VpuError, match="more than its memory limit of 2000000 bytes"):
+        load(program, constants, memory_limit=2_000_000)
