@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,19 +21,26 @@ class Team final : public Workers {
  public:
   explicit Team(int most);
 
-  // Calls program() on one of at most `most` threads, during which run() may be called.
+  // Calls program() on one of at most `most` threads, during which run() may be called. What it
+  // throws between two instructions, this does, once all threads have left.
   template <class F>
   void execute(Workers& threads, F program) {
     open(threads.count());
     if (count_ == 1 || !splits_) {
       program();
     } else {
+      std::exception_ptr failure;
       threads.run(count_, [&](int) {
         const int member = members_++;
         if (member > 0) return help(member);
-        program();
+        try {
+          program();
+        } catch (...) {
+          failure = std::current_exception();
+        }
         end();
       });
+      if (failure != nullptr) std::rethrow_exception(failure);
     }
     splits_ = shared_;
   }

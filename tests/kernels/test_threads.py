@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from executorch_vpu.backend.interpreter import VpuInterpreter
 from executorch_vpu.backend.reference import Reference
 from executorch_vpu.backend.serialize import serialize
 from tests.support.bits import ISAS
+from tests.support.builds import ROOT, build, needs_tools
 from tests.support.pipeline import lower_whole, quantize
 
 SHAPE = (1, 3, 12, 12)
@@ -70,3 +74,23 @@ def test_every_execution_gives_the_references_bits(runs: Runs, isa: str, threads
         turn = i % len(runs.inputs)
         (found,) = interpreter.run(runs.inputs[turn])
         np.testing.assert_array_equal(found, runs.outputs[turn], f"execution {i}")
+
+
+@needs_tools("c++")
+def test_after_an_exception_a_program_runs_as_before(runs: Runs, tmp_path: Path) -> None:
+    """exceptions.cpp: observers and workers that throw, on one thread and on several."""
+    case = tmp_path / "case"
+    case.with_suffix(".blob").write_bytes(runs.blob)
+    case.with_suffix(".inputs").write_bytes(runs.inputs[0].tobytes())
+    case.with_suffix(".outputs").write_bytes(runs.outputs[0].tobytes())
+    library = os.environ.get("VPU_LIBRARY")  # of a build with sanitizers
+    options = ("-DVPU_EMULATE=ON", "-DVPU_BUILD_TESTS=ON")
+    directory = Path(library).parent if library else build(ROOT / "build" / "emulated", *options)
+    done = subprocess.run(
+        [directory / "tests" / "kernels" / "exceptions", case],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr

@@ -23,7 +23,8 @@ class TaskRef {
 };
 
 // Runs tasks 0 .. tasks-1, each exactly once, and returns when all are done. A kernel asks for at
-// most count() tasks, so task t may use scratch piece t.
+// most count() tasks, so task t may use scratch piece t. Tasks throw nothing; run may, before the
+// first of them or after the last.
 class Workers {
  public:
   virtual ~Workers() = default;
