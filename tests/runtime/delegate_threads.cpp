@@ -77,18 +77,19 @@ struct Value {
   }
 };
 
-// The arguments of one thread's executions; all threads' inputs are equal.
+// The arguments of one thread's executions. Each thread's inputs are others: two that were mixed up
+// would not show otherwise.
 struct Arguments {
   std::vector<std::unique_ptr<Value>> values;
   std::vector<EValue*> pointers;
   size_t inputs;
 
-  explicit Arguments(const vpu_program* program) : inputs(vpu_input_count(program)) {
+  Arguments(const vpu_program* program, int thread) : inputs(vpu_input_count(program)) {
     vpu_argument argument;
     for (size_t i = 0; i < inputs; ++i) {
       vpu_input_at(program, i, &argument);
       values.push_back(std::make_unique<Value>(argument));
-      std::mt19937 generator(static_cast<uint32_t>(i));
+      std::mt19937 generator(static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(thread));
       std::normal_distribution<float> normal(0, 40);
       if (argument.dtype != VPU_FLOAT32) continue;
       auto* data = reinterpret_cast<float*>(values.back()->bytes.data());
@@ -145,30 +146,33 @@ int main(int argc, char** argv) {
   require(vpu_load(blob.data(), blob.size(), nullptr, 1, &program) == VPU_OK, vpu_last_error());
 
   DelegateHandle* handles[] = {load(backend, blob), load(backend, blob)};
-  Arguments expected(program);
-  require(expected.execute(backend, handles[0]) == Error::Ok, "an execution alone fails");
+  Arguments expected[] = {{program, 0}, {program, 1}};
+  for (Arguments& alone : expected) {
+    require(alone.execute(backend, handles[0]) == Error::Ok, "an execution alone fails");
+  }
+  require(!expected[0].same_outputs(expected[1]), "the threads' results are equal");
 
   constexpr int kRuns = 30;
   for (const uint32_t threads : {1u, 2u, 3u, 2u}) {
     auto* pool = executorch::extension::threadpool::get_threadpool();
     require(pool->_unsafe_reset_threadpool(threads), "the pool cannot be resized");
     in_two_threads([&](int thread) {
-      Arguments own(program);
+      Arguments own(program, thread);
       for (int run = 0; run < kRuns; ++run) {
         require(own.execute(backend, handles[thread]) == Error::Ok, "a handle of its own fails");
-        require(own.same_outputs(expected), "a handle of its own gives another result");
+        require(own.same_outputs(expected[thread]), "a handle of its own gives another result");
       }
     });
   }
 
   std::atomic<int> right{0}, refused{0};
   constexpr int kMost = 20000;  // until both are seen; some ten are enough
-  in_two_threads([&](int) {
-    Arguments own(program);
+  in_two_threads([&](int thread) {
+    Arguments own(program, thread);
     for (int run = 0; run < kMost && (right < kRuns || refused == 0); ++run) {
       const Error error = own.execute(backend, handles[0]);
       if (error == Error::Ok) {
-        require(own.same_outputs(expected), "a handle of two threads gives a wrong result");
+        require(own.same_outputs(expected[thread]), "a handle of two threads gives a wrong result");
         ++right;
       } else {
         require(error == Error::InvalidState, "a handle of two threads fails otherwise");
@@ -177,8 +181,8 @@ int main(int argc, char** argv) {
     }
   });
   require(right > 0 && refused > 0, "two threads on one handle were never there at once");
-  Arguments again(program);
-  require(again.execute(backend, handles[0]) == Error::Ok && again.same_outputs(expected),
+  Arguments again(program, 0);
+  require(again.execute(backend, handles[0]) == Error::Ok && again.same_outputs(expected[0]),
           "the handle does not work any more");
 
   for (DelegateHandle* handle : handles) backend->destroy(handle);
