@@ -127,12 +127,17 @@ def test_instructions_that_are_one() -> None:
         VpuInterpreter(blob(shared(program), constants), memory_limit=1 << 24)
 
 
-def test_the_arena() -> None:
+def test_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
     program, constants = lookup_program()
+    program.arenaSize = (1 << 30) - (4 << 20)  # a large network's; the rest takes little
+    load(program, constants)
     program.arenaSize = 1 << 31
-    with pytest.raises(VpuError, match=r"memory limit of 10737.* now 2147483648 more"):
+    words = r"memory limit of 10737.* now 2147483648 more.*raise the limit \(VPU_MEMORY_LIMIT\)"
+    with pytest.raises(VpuError, match=words):
         load(program, constants)
     load(program, constants, memory_limit=1 << 32)
+    monkeypatch.setenv("VPU_MEMORY_LIMIT", str(1 << 32))
+    load(program, constants)
 
 
 def test_work_of_an_execution() -> None:
