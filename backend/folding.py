@@ -27,9 +27,7 @@ def constant_nodes(graph: Graph, trained: bool = False) -> set[Node]:
     what is random; and, if `trained`, whatever depends on a parameter, which training will change.
     """
     position = {node: i for i, node in enumerate(graph.nodes)}
-    calls_on: dict[Node, list[Node]] = {}
-    for call, base in writes(graph):
-        calls_on.setdefault(base, []).append(call)
+    calls_on = _calls_on(graph)
     names = {base: names_of(base) for base in calls_on}
     # State, and what is trained.
     changing = {n for base in calls_on if base.op != "call_function" for n in names[base]}
@@ -50,6 +48,14 @@ def constant_nodes(graph: Graph, trained: bool = False) -> set[Node]:
                 changing.update(names[base])
         if len(changing) == before:
             return constants
+
+
+def _calls_on(graph: Graph) -> dict[Node, list[Node]]:
+    """Memory that calls write to in place -> these calls."""
+    calls_on: dict[Node, list[Node]] = {}
+    for call, base in writes(graph):
+        calls_on.setdefault(base, []).append(call)
+    return calls_on
 
 
 def _depending_on_constants(graph: Graph, changing: set[Node]) -> set[Node]:
@@ -80,6 +86,11 @@ def fold_constants(model: GraphModule, trained: bool = False) -> GraphModule:
     values = _values(computed)
     storable = _worth_storing(computed, values)
     left = {n for n in computed if n not in storable and isinstance(values[n], torch.Tensor)}
+    # What is too large to store is computed when the program runs, the calls that fill it included.
+    filled = {base: calls for base, calls in _calls_on(graph).items() if base in left}
+    for name in (name for base in filled for name in names_of(base)):
+        storable.pop(name, None)
+        left.add(name)
     folded = [
         node
         for node in storable
@@ -88,7 +99,8 @@ def fold_constants(model: GraphModule, trained: bool = False) -> GraphModule:
     for node in folded:
         _replace(model, node, storable[node])
     if folded:
-        _erase_unread(model, computed)
+        filling = {call for calls in filled.values() for call in calls}
+        _erase_unread(model, [node for node in computed if node not in filling])
         model.recompile()
     return model
 

@@ -33,6 +33,10 @@ DEQUANTIZE_PER_CHANNEL = _QD.dequantize_per_channel.default
 _LEFT_IN_FLOAT = "vpu_left_in_float"
 # Between these every ratio of two scales, times an int32, is a finite float32.
 MIN_SCALE, MAX_SCALE = 1e-9, 1e9
+# torchao's observers give no smaller one.
+LEAST_OBSERVED_SCALE = torch.finfo(torch.float32).eps
+# What keeps fewer of its 256 levels is told of.
+FEWEST_LEVELS = 16
 _QUANTIZATION = {QUANTIZE, DEQUANTIZE, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from ..backend.naming import name_of
 from ..backend.numerics import QParams
-from ..backend.units import MAX_SCALE, is_quantize, qparams, source_of
+from ..backend.units import (
+    FEWEST_LEVELS,
+    LEAST_OBSERVED_SCALE,
+    MAX_SCALE,
+    is_quantize,
+    qparams,
+    source_of,
+)
 from .plan import Plan
 
-FEWEST_LEVELS = 16
 _NAMES_SHOWN = 5
-# What torchao's observers give for a tensor that they have never seen; and their smallest scale.
+# What torchao's observers give for a tensor that they have never seen.
 _NEVER_OBSERVED = QParams(1.0, 0)
-_SMALLEST_SCALE = torch.finfo(torch.float32).eps
 
 
 def range_warnings(plan: Plan) -> Iterator[str]:
@@ -37,10 +40,10 @@ def _problem(q: QParams) -> str | None:
             "never observed in calibration (scale 1, zero point 0), so that what the VPU computes "
             "means nothing. Run the prepared model on calibration data before convert_pt2e."
         )
-    if q.scale <= _SMALLEST_SCALE:
+    if q.scale <= LEAST_OBSERVED_SCALE:
         return (
-            f"the smallest scale there is, {_SMALLEST_SCALE:.3g}: values become zero, or nearly. "
-            "Scale the tensor up."
+            f"the smallest scale there is, {LEAST_OBSERVED_SCALE:.3g}: values become zero, or "
+            "nearly. Scale the tensor up."
         )
     if q.scale > MAX_SCALE:
         return (

@@ -18,12 +18,9 @@ from torch import Tensor, nn
 from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
 
 from ..backend.table import EVERYTHING, Reads
-from ..backend.units import MAX_SCALE
+from ..backend.units import FEWEST_LEVELS, LEAST_OBSERVED_SCALE, MAX_SCALE
 from .sentinels import LEAST_SENTINEL, sentinel_in
 
-# torchao's smallest scale: what takes fewer steps of it than this is as good as zero.
-SMALLEST_SCALE = torch.finfo(torch.float32).eps
-FEWEST_LEVELS = 16
 LARGEST_VALUE = MAX_SCALE * 127
 _MASKED_ROW = -LEAST_SENTINEL / 2  # of a sum's row nothing is larger, if all of it is masked
 
@@ -176,10 +173,10 @@ class Place(ObserverBase):
                 f"({LARGEST_VALUE:.3g}): it will stay on the CPU, or lose everything smaller. "
                 "Scale the tensor down, or mask with a smaller number."
             )
-        if 0 < largest < FEWEST_LEVELS * SMALLEST_SCALE:
+        if 0 < largest < FEWEST_LEVELS * LEAST_OBSERVED_SCALE:
             return (
                 f"{self.name} stays below {largest:.3g}; int8 steps are at least "
-                f"{SMALLEST_SCALE:.3g}, so it becomes zero, or nearly. Scale the tensor up."
+                f"{LEAST_OBSERVED_SCALE:.3g}, so it becomes zero, or nearly. Scale the tensor up."
             )
         return None
 

@@ -21,6 +21,7 @@ from torchao.quantization.pt2e.quantizer import EdgeOrNode
 
 from ..backend.arguments import arguments, rank_of
 from ..backend.chains import Chain
+from ..backend.constants import is_constant
 from ..backend.dynamic import at_export, shape_at_export
 from ..backend.namespace import aten_target
 from ..backend.naming import name_of
@@ -82,8 +83,12 @@ class Readers:
     def may_saturate(self, chain: Chain, sentinel: float) -> bool:
         """Whether a number that stands for "never", brought in by a call, may be any other of its
         sign that is large enough, because nobody reads it as it is."""
-        if chain.op.signs(chain.root) is not None:
-            return _is_cut(self.reads_of_sum(chain.root), sentinel)
+        signs = chain.op.signs(chain.root)
+        if signs is not None:
+            # A sum's operands are measured down to a floor, and up to whatever they reach.
+            _, second = chain.op.activations(chain.root)
+            lowers = sentinel * (signs[1] if is_constant(second) else signs[0]) < 0
+            return lowers and _is_cut(self.reads_of_sum(chain.root), -abs(sentinel))
         holders = [chain.last]
         for holder in holders:
             for reader in holder.users:

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
 
 from executorch_vpu.backend.interpreter import VpuInterpreter
 from executorch_vpu.backend.serialize import serialize
-from tests.kernels.cases import STRATEGIES, Case
+from tests.kernels.cases import STRATEGIES, examples
 from tests.ops.samples import SAMPLES
 from tests.support.pipeline import lower_whole, quantize
 
@@ -28,32 +27,12 @@ def write(blob: bytes, path: Path) -> None:
         path.write_bytes(blob)
 
 
-def write_instructions(name: str, directory: Path) -> None:
-    """Writes examples of an instruction, the same ones every time."""
-    count = 0
-
-    @settings(
-        max_examples=EXAMPLES,
-        phases=[Phase.generate],
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(case=STRATEGIES[name])
-    def draw(case: Case) -> None:
-        nonlocal count
-        write(serialize(case.program()), directory / f"{name}-{count}")
-        count += 1
-
-    draw()
-
-
 def main() -> None:
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     for name in sorted(STRATEGIES):
-        write_instructions(name, directory)
+        for i, case in enumerate(examples(name, EXAMPLES)):
+            write(serialize(case.program()), directory / f"{name}-{i}")
     targets = set()
     for i, sample in enumerate(SAMPLES):
         if sample.target in targets:

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -411,3 +412,23 @@ def _(draw: Draw) -> Case:
         x.data.shape,
         zero_point=draw(zero_points),
     )
+
+
+def examples(name: str, count: int) -> list[Case]:
+    """Cases of an instruction, the same ones every time."""
+    drawn: list[Case] = []
+
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=STRATEGIES[name])
+    def draw(case: Case) -> None:
+        drawn.append(case)
+
+    draw()
+    return drawn

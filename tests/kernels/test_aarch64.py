@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
 from numpy.typing import NDArray
 from torch import nn
 
@@ -26,7 +25,7 @@ from tests.models import TinyConvNet
 from tests.support.builds import ROOT, build, needs_tools
 from tests.support.pipeline import lower_whole, quantize
 
-from .cases import STRATEGIES, Case
+from .cases import examples
 
 BUILD = Path(os.environ.get("VPU_AARCH64_BUILD", ROOT / "build" / "aarch64"))
 
@@ -102,27 +101,6 @@ def record(program: VpuProgram, inputs: Sequence[NDArray], case: Path) -> None:
     write(".outputs", program.outputs, Reference(program).run(inputs))
 
 
-def record_examples(name: str, directory: Path) -> None:
-    """Records examples of an instruction, the same ones every time."""
-    count = 0
-
-    @settings(
-        max_examples=EXAMPLES,
-        phases=[Phase.generate],
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(case=STRATEGIES[name])
-    def draw(case: Case) -> None:
-        nonlocal count
-        record(case.program(), case.arguments(), directory / f"{name}-{count}")
-        count += 1
-
-    draw()
-
-
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of two cases."""
@@ -137,13 +115,14 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", sorted(Instruction.classes))
 def test_matches_its_reference(name: str, replay: Path, tmp_path: Path) -> None:
-    record_examples(name, tmp_path)
-    count = len(list(tmp_path.glob("*.blob")))
-    assert count >= EXAMPLES / 2
+    cases = examples(name, EXAMPLES)
+    assert len(cases) >= EXAMPLES / 2
+    for i, case in enumerate(cases):
+        record(case.program(), case.arguments(), tmp_path / f"{name}-{i}")
     done = emulate(replay, tmp_path)
     assert done.returncode == 0, done.stdout
     for isa in available("max"):
-        assert f"{isa}: {count} cases match\n" in done.stdout
+        assert f"{isa}: {len(cases)} cases match\n" in done.stdout
 
 
 @pytest.mark.parametrize("cpu", CPUS)

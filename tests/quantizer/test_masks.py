@@ -223,6 +223,35 @@ def test_a_sentinel_that_is_read_whole_stays_in_float(
     assert any("brings in" in skipped.reason for skipped in quantizer.skipped)
 
 
+@pytest.mark.parametrize("never", SENTINELS[:-1])
+def test_a_constant_mask_may_be_subtracted(never: float) -> None:
+    torch.manual_seed(0)
+    mask = torch.full((9, 9), -never).triu(1)
+    model = Applied(lambda c, x: torch.softmax(c(x) - mask, -1), nn.Conv2d(3, 4, 3)).eval()
+    data = [torch.randn(2, 3, 11, 11) for _ in range(4)]
+    quantized = quantize(model, (data[0],), data, progress=False)
+    lower_whole(torch.export.export(quantized, (data[0],)))
+    assert sqnr_db(model(data[0]).detach(), quantized(data[0]).detach()) > 30
+
+
+@pytest.mark.parametrize("never", [math.inf, 1e9, 1e4])
+@pytest.mark.parametrize("sign", [1, -1], ids=["added", "subtracted"])
+def test_a_constant_that_lifts_a_sum_to_a_flat_end_costs_no_precision(
+    never: float, sign: int
+) -> None:
+    torch.manual_seed(0)
+    mask = torch.zeros(9, 9)
+    mask[2:4] = sign * never
+
+    def forward(c: nn.Module, x: Tensor) -> Tensor:
+        return torch.sigmoid(c(x) + mask if sign > 0 else c(x) - mask)
+
+    model = Applied(forward, nn.Conv2d(3, 4, 3)).eval()
+    data = [torch.randn(2, 3, 11, 11) for _ in range(4)]
+    quantized = quantize(model, (data[0],), data, progress=False)
+    assert sqnr_db(model(data[0]).detach(), quantized(data[0]).detach()) > 35
+
+
 def test_a_sentinel_that_ruins_a_range_is_warned_of() -> None:
     x = torch.randn(2, 3, 8, 8)
     masked = x.masked_fill(torch.rand(x.shape) > 0.9, -1e9)
